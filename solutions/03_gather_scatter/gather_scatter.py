@@ -1,22 +1,22 @@
 # %% [markdown]
 # # Gather and scatter
 #
-# Reading and writing by index: two functions that look alike, are easy to mix up, and never broadcast. After this
-# chapter you can
+# This chapter is about reading and writing by index, with two functions that look alike, are easy to confuse, and never
+# broadcast. After this chapter you can
 #
 # - write down the index formula of any gather or scatter call and compute small cases by hand;
-# - give an index the right number of dimensions, shape and dtype, and say why gather and scatter never broadcast;
+# - give an index the right number of dimensions, shape and dtype, and explain why gather and scatter never broadcast;
 # - recognise duplicate indices as a race, count them, and choose an adding or averaging operation instead;
 # - say what the gradient of gather is (scatter_add) and of scatter (gather), and when it is wrong;
-# - use the pair where it is really needed: label log-probabilities, smoothed targets, last valid step, segment means,
-# top-p masks.
+# - use the pair where you really need it: label log-probabilities, smoothed targets, last valid step, segment means,
+#   top-p masks.
 #
-# **55 minutes to read, 106 minutes to practise, 20 points.** You need chapter 2, sections 2.1, 2.2 and 2.4: shape,
-# stride, view or copy, `expand`; and what `backward` and `.grad` do.
+# **55 minutes to read, 106 minutes to practise, 20 points.** You need chapter 2, sections 2.1, 2.2 and 2.4 (shape,
+# stride, view or copy, `expand`), and you should know what `backward` and `.grad` do.
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
-# exercise, write your answer in the answer cell and run it; then click on the grey line below it, the check cell, and
-# run that too. It says at once what is right, or what is wrong and why.
+# exercise, write your answer in the answer cell and run it. Then click on the grey line below it, the check cell, and
+# also run that. It tells you at once whether your answer is right, and if not, what is wrong and why.
 
 # %% setup=true
 import math
@@ -46,7 +46,7 @@ from torchkata.verdicts import (
 )
 
 # %% [markdown]
-# Six people vote for one of three candidates, and a line of code counts.
+# Six people vote for one of three candidates, and a line of code counts the votes.
 
 # %%
 votes = torch.tensor([2, 0, 2, 2, 1, 2])
@@ -56,12 +56,12 @@ counts[votes] += 1
 print("counted:", counts.tolist(), "- votes:", len(votes))
 
 # %% [markdown]
-# Three of the six votes are gone, without an error. The line looks as if it added 1 for each vote. It doesn't; it
-# writes, and four writers met in cell 2. Reading and writing by index follow one formula, and when you have it, you can
-# see such a thing before it happens. Section 3.4 counts the votes again.
+# Three of the six votes are gone, without an error. The line looks as if it added 1 for each vote. In fact it writes,
+# and four writes went to cell 2. Reading and writing by index follow one formula, and once you know it, you can see
+# such a bug coming. Section 3.4 counts the votes again.
 #
-# In the path of `x + y`, the picture of chapters 1 to 4, this chapter is about a kernel: which cell it reads, and where
-# it writes.
+# In the path of `x + y`, the picture of chapters 1 to 4, this chapter is about a kernel: which cells it reads, and
+# where it writes.
 
 # %%
 call_path("kernel")
@@ -70,8 +70,8 @@ call_path("kernel")
 # ## 3.1 gather: one coordinate is replaced
 #
 # From each row of a table you want one number, and the column differs from row to row. That is what gather is for.
-# `t.gather(dim, index)` reads one element of `t` for each number in `index`. The number is a position along `dim`; the
-# other coordinate is that of the number itself.
+# `t.gather(dim, index)` reads one element of `t` for each number in `index`. That number is a position along `dim`; the
+# other coordinate is the number's own position in `index`.
 #
 # **Predict.** The next cell reads from the same `t` with the same `index`, once along dim 1 and once along dim 0. What
 # does it print?
@@ -84,27 +84,27 @@ print("dim 1:", t.gather(1, index).tolist())
 print("dim 0:", t.gather(0, index).tolist())
 
 # %% [markdown]
-# The result always has the shape of `index`. For each position of `index`, gather reads one element of `t`: at that
-# same position, except that the coordinate of `dim` is replaced by the number that stands in `index`:
+# The result always has the shape of `index`. For each position of `index`, gather reads one element of `t`. It uses the
+# same position, except that the coordinate of `dim` is replaced by the number in `index`:
 #
 #     dim 1:  out[i][j] = t[i][index[i][j]]
 #     dim 0:  out[i][j] = t[index[i][j]][j]
 #
-# So along dim 1 the numbers in `index` name columns, and each row stays in its row. Along dim 0 they name rows, and
-# each column stays in its column.
+# Along dim 1, the numbers in `index` name columns, and each entry reads from its own row. Along dim 0 they name rows,
+# and each entry reads from its own column.
 #
 # The explorer below goes through this call entry by entry (`input` is our `t`); it opens at the third of four steps.
-# The line above the grids is the formula with numbers in it, and the cells that it speaks of are outlined. Press *back*
-# and *step*, then choose "gather along dim 0" in the list of examples and do the same. Notice that the outlined cells
-# of `index` and `out` always stand in the same place; only the cell of `input` moves, and only along `dim`. A dash
-# marks an element that is never read.
+# The line above the grids is the formula with numbers in it, and the cells it refers to are outlined. Press *back* and
+# *step*, then choose "gather along dim 0" in the list of examples and do the same. Notice that the outlined cells of
+# `index` and `out` are always in the same place. Only the cell of `input` moves, and only along `dim`. A dash marks an
+# element that is never read.
 
 # %%
 gather_scatter_stepper(done=3)
 
 # %% [markdown]
-# **Predict.** Now `a` is 3 × 3, and the index has three rows of *five*. Is that legal? And if the result is overwritten
-# with zeros, what happens to `a`?
+# **Predict.** Now `a` is 3 × 3, and the index has three rows of *five*. Is that allowed? And if the result is
+# overwritten with zeros, what happens to `a`?
 
 # %% facts=["03-gather-sample", "03-gather-one-sentence"]
 a = torch.arange(1, 10).view(3, 3)
@@ -118,13 +118,13 @@ out.zero_()
 print("a afterwards:", a.tolist())
 
 # %% [markdown]
-# Along `dim` the index may have any length; elements are then read several times. The result is a new tensor with the
-# shape of `index` and memory of its own. Slices of chapter 2 look into the memory of their base; gather never does, and
-# it never changes its input.
+# It is allowed, and `a` doesn't change. Along `dim` the index may have any length; some elements are then read several
+# times. The result is a new tensor with the shape of `index` and its own memory. A slice, as in chapter 2, shares the
+# memory of its base. gather never does, and it never changes its input.
 
 # %% [markdown]
-# With three dimensions nothing new happens. **By hand.** `x` has shape (3, 4, 5), and `index[1][2][3]` is 2. From which
-# place of `x` is `out[1][2][3]` read along dim 0, along dim 1, along dim 2?
+# Three dimensions work the same way. **By hand.** `x` has shape (3, 4, 5), and `index[1][2][3]` is 2. From which place
+# of `x` is `out[1][2][3]` read along dim 0, along dim 1, along dim 2?
 
 # %% facts=["03-gather-index-formula"]
 x = torch.arange(60).reshape(3, 4, 5)
@@ -148,12 +148,12 @@ for dim in range(3):
     print(f"dim {dim}: out[1, 2, 3] = x{source}; the loop does what gather does: {same}")
 
 # %% [markdown]
-# The four lines of the loop are the whole definition of gather, for any `dim` and any number of dimensions: copy the
-# place, replace one coordinate, read. The page
+# It is read from `x[2][2][3]`, `x[1][2][3]` and `x[1][2][2]`. The four lines of the loop are the whole definition of
+# gather, for any `dim` and any number of dimensions: copy the position, replace one coordinate, read. The page
 # [`torch.gather`](https://docs.pytorch.org/docs/stable/generated/torch.gather.html) writes the same as three formulas,
 # one for each `dim`.
 #
-# Along dim 1 an entry in the first row of `index` can never fetch a number from the second row. Compare:
+# Along dim 1, an entry in the first row of `index` can never read a number from the second row. Compare:
 
 # %% facts=["03-dim-lanes-independent"]
 a = torch.tensor([[10, 11, 12, 13], [20, 21, 22, 23], [30, 31, 32, 33]])
@@ -167,16 +167,15 @@ print("gather along dim 0: ", a.gather(0, index).tolist())
 print("column by column:   ", [a[:, column][index[:, column]].tolist() for column in range(4)])
 
 # %% [markdown]
-# Each one-dimensional vector along `dim` is a *lane*, and each lane is a small problem of its own: ordinary
-# indexing of a vector with a vector. For dim 1 the lanes are the rows; for dim 0 they are the columns, so the index
-# names rows.
+# Each one-dimensional vector along `dim` is a *lane*, and each lane is a separate small problem, the ordinary indexing
+# of a vector with a vector. For dim 1 the lanes are the rows; for dim 0 they are the columns, so the index names rows.
 #
-# **Now you know.** gather copies the place, replaces the coordinate of `dim`, and reads. The result has the shape of
+# **Now you know.** gather copies the position, replaces the coordinate of `dim`, and reads. The result has the shape of
 # `index`.
 #
 # ## 3.2 Shapes: gather and scatter don't broadcast
 #
-# Nearly every error message of gather is about a shape, and its worst mistake gives none.
+# Nearly every error message of gather is about a shape, and the worst mistake raises no error at all.
 #
 # **Predict.** You want column 1 of every row of `y`, which has shape (3, 4), and write `y.gather(1,
 # torch.tensor([[1]]))`. Which shape does the result have?
@@ -192,9 +191,9 @@ picked = y.gather(1, index.expand(3, 1))
 print(tuple(picked.shape), picked.tolist())
 
 # %% [markdown]
-# One number, not a column: the result has the shape of `index`, and nothing is stretched to fit. An index with one row
-# speaks of one row, the first; the other rows are not touched. If every row is meant, the index must have an entry for
-# every row. `expand` gives it that shape without copying (section 2.4).
+# The result is one number, not a column. It has the shape of `index`, because gather doesn't expand the index to fit.
+# An index with one row addresses one row, the first, and the other rows are not read. To read from every row, the index
+# must have an entry for every row. `expand` gives it that shape without copying (section 2.4).
 
 # %% [markdown]
 # **Predict.** Which of these five calls are refused? `y` still has shape (3, 4).
@@ -218,13 +217,14 @@ print("an empty index:", tuple(y.gather(1, torch.tensor([], dtype=torch.int64)).
 # %% [markdown]
 # All but the first are refused. The rules follow from the formula:
 #
-# - `index` and `input` have the same number of dimensions: the index supplies all coordinates but one, so none may be
-# missing (only an index without any entries is let through, as the last line shows);
-# - apart from `dim`, `index` is nowhere larger than `input`: those coordinates are taken as they are and must exist;
-# - along `dim`, `index` may have any length: that coordinate is replaced anyway;
-# - the numbers in `index` lie in 0 … size - 1. Ordinary indexing counts -1 from the end; gather does not.
+# - `index` and `input` have the same number of dimensions, because the index supplies all coordinates but one, and none
+#   may be missing (only an index without any entries is accepted, as the last line shows);
+# - apart from `dim`, `index` is nowhere larger than `input`, because those coordinates are used as they are and must
+#   exist;
+# - along `dim`, `index` may have any length, because that coordinate is replaced;
+# - the numbers in `index` are in 0 … size - 1. Ordinary indexing counts -1 from the end, but gather doesn't.
 #
-# The commonest use: `labels` holds one column number for each row, and one score for each row is wanted.
+# In the most common use, `labels` contains one column number for each row, and you want one score for each row.
 
 # %% facts=["03-gather-same-ndim"]
 scores = torch.tensor([[0.1, 0.2, 0.7], [0.5, 0.4, 0.1], [0.3, 0.6, 0.1], [0.2, 0.2, 0.6]])
@@ -237,12 +237,12 @@ print("index", tuple(index.shape), "picked", tuple(picked.shape), "squeezed", tu
 print(flat)
 
 # %% [markdown]
-# `unsqueeze(1)` adds the missing dimension, of size 1: one column of indices, one entry for each row. `squeeze(1)`
-# takes that dimension away again. Name the dimension: `squeeze()` without a number removes *every* dimension of size 1,
-# and with it the batch dimension of a batch of one.
+# `unsqueeze(1)` adds the missing dimension, of size 1, so that the index is one column with one entry for each row.
+# `squeeze(1)` removes that dimension again. Name the dimension, because `squeeze()` without a number removes *every*
+# dimension of size 1, and with it the batch dimension of a batch of one.
 
 # %% [markdown]
-# Labels that were stored as small numbers to save space meet another rule:
+# Labels that are stored as small integers to save space run into another rule:
 
 # %% facts=["03-index-must-be-long"]
 y = torch.arange(12).reshape(3, 4)
@@ -255,11 +255,10 @@ error_of(lambda: y.gather(1, torch.tensor([[2]], dtype=torch.uint8)))
 error_of(lambda: y.gather(1, torch.tensor([[2.0]])))
 
 # %% [markdown]
-# An index is int64 (the documentation says "LongTensor") or, in torch 2.13, int32. All other dtypes are refused, small
-# whole numbers too. Such labels need `.long()` first.
+# An index is int64 (the documentation says "LongTensor") or, in torch 2.13, int32. All other dtypes are refused,
+# including small integer types. Such labels need `.long()` first.
 #
-# gather has a relative that does broadcast, `torch.take_along_dim`: with the index `[[1]]` it returns column 1 of every
-# row.
+# A related function, `torch.take_along_dim`, does broadcast. With the index `[[1]]` it returns column 1 of every row.
 #
 # **Predict.** What does it return for `[[4]]`, when the columns of `y` are 0, 1, 2, 3?
 
@@ -270,13 +269,14 @@ for column in (1, -1, 4):
     print(f"{column:2}:", torch.take_along_dim(y, torch.tensor([[column]]), 1).flatten().tolist())
 
 # %% [markdown]
-# Column 0, without a word. With a `dim`, take_along_dim counts negative indices from the end, as NumPy does, and on
-# torch 2.13 it also wraps an index that is too large: with four columns, 4 reads column 0 ([PyTorch issue
-# 196106](https://github.com/pytorch/pytorch/issues/196106)). A wrong label, which gather refuses, turns into a
-# plausible number. So it is no drop-in replacement: check the range first, or expand the index and stay with gather.
+# It returns column 0, without a warning. If you pass a `dim`, take_along_dim counts negative indices from the end, as
+# NumPy does, and on torch 2.13 it also wraps an index that is too large: with four columns, 4 reads column 0 ([PyTorch
+# issue 196106](https://github.com/pytorch/pytorch/issues/196106)). A wrong label, which gather refuses, turns into a
+# plausible number. So take_along_dim can't simply replace gather. Check the range first, or expand the index and use
+# gather.
 
 # %% [markdown]
-# **Now you know.** An index has as many dimensions as its input and an entry for each number that you want. Name the
+# **Now you know.** An index has as many dimensions as its input and one entry for each number that you want. Name the
 # dimension when you squeeze.
 
 # %% exercise="label-log-prob"
@@ -286,9 +286,9 @@ for column in (1, -1, 4):
 # %% [markdown]
 # ## 3.3 scatter: the same formula on the writing side
 #
-# Turn the arrow round. scatter takes numbers from `src` and writes each to a place that `index` names.
+# Now reverse the arrow. scatter takes numbers from `src` and writes each to a place that `index` names.
 #
-# **Predict.** `src` holds ten numbers, `index` four. How many of the ten arrive in the target, and where?
+# **Predict.** `src` contains ten numbers, `index` four. How many of the ten arrive in the target, and where?
 
 # %% facts=["03-scatter-writes-all-of-src", "03-scatter-sample-dim0", "03-scatter-index-formula"]
 src = torch.arange(1.0, 11).reshape(2, 5)
@@ -299,15 +299,15 @@ for row in target.tolist():
     print(row)
 
 # %% [markdown]
-# Four: the corner of `src` that `index` covers. Each of them stays in its column; only its row comes from `index`. The
-# formula is gather's, with the replaced coordinate on the other side of the equals sign:
+# Four arrive, from the corner of `src` that `index` covers. Each of them stays in its column, and only its row comes
+# from `index`. The formula is gather's, with the replaced coordinate on the other side of the equals sign:
 #
 #     gather:    out[i][j] = input[index[i][j]][j]         dim 0, reading
 #     scatter_:  self[index[i][j]][j] = src[i][j]          dim 0, writing
 #
 # The explorer opens on this call, after two of its four steps. Press *step* and notice that now the outlined cells of
-# `index` and `src` stand in the same place, and the cell of `self` moves. The dashes in `src` are the six numbers that
-# nobody writes.
+# `index` and `src` are in the same place, and the cell of `self` moves. The dashes in `src` are the six numbers that
+# are never written.
 
 # %%
 gather_scatter_stepper("scatter_, part of src", done=2)
@@ -330,12 +330,12 @@ for i, j in product(range(2), range(3)):
 print("the formula gives the same:", torch.equal(target, by_hand))
 
 # %% [markdown]
-# Along dim 1 each number stays in its row, and `index` names the column: 8 is `src[1][2]`, `index[1][2]` is 4, so it
-# goes to `self[1][4]`. The rows are the lanes again. The last row of the target belongs to no row of `index` and keeps
-# its zeros.
+# Along dim 1 each number stays in its row, and `index` names the column. The 8 is `src[1][2]`, and `index[1][2]` is 4,
+# so it goes to `self[1][4]`. The numbers 4, 5, 9 and 10 are left out, because `index` doesn't cover them. The lanes are
+# again the rows. The last row of the target belongs to no row of `index` and keeps its zeros.
 
 # %% [markdown]
-# There are two spellings, with and without underscore:
+# There are two spellings, with and without an underscore:
 
 # %% facts=["03-scatter-inplace-variant"]
 base = torch.zeros(2, 4)
@@ -350,12 +350,12 @@ print("after scatter_:", base.tolist())
 print("the result is base itself:", result is base)
 
 # %% [markdown]
-# `scatter_` writes into the tensor and returns that same tensor; `scatter` copies it first and leaves it alone. A line
-# `x.scatter(1, index, src)` that does not use its result does nothing. Either way the result has the shape of `self`,
-# not of `index`.
+# `scatter_` writes into the tensor and returns that same tensor; `scatter` copies the tensor first and leaves it alone.
+# A line `x.scatter(1, index, src)` whose result is not used does nothing. In both cases the result has the shape of
+# `self`, not of `index`.
 
 # %% [markdown]
-# In place of a tensor `src` both take a number.
+# Both also accept a number instead of a tensor `src`.
 #
 # **Predict.** How many twos does `torch.zeros(3, 5).scatter_(0, torch.tensor([[0, 1]]), 2)` write: two, or two whole
 # rows?
@@ -370,8 +370,8 @@ print(torch.zeros(3, 5).scatter_(0, index, value=2).nonzero().tolist())
 error_of(lambda: torch.zeros(3, 5).scatter_(0, index, src=2), lines=1)
 
 # %% [markdown]
-# Two, at `[0][0]` and `[1][1]`: there are as many writers as entries in `index`, which is not stretched over the
-# target. As a keyword the number is called `value`; `src` must be a tensor.
+# It writes two, at `[0][0]` and `[1][1]`. scatter writes once per entry in `index`, and `index` is not expanded to the
+# target. As a keyword argument the number is called `value`; `src` must be a tensor.
 #
 # **Find the legal one.** The target is `torch.zeros(3, 5)`, written along dim 0. Five of these calls are refused.
 #
@@ -393,18 +393,18 @@ error_of(lambda: target.scatter(0, torch.tensor([[0, 1]]), torch.tensor([[1, 1]]
 print(target.scatter(0, torch.tensor([[0, 1], [1, 2], [2, 0], [0, 1]]), torch.ones(4, 2)).tolist())
 
 # %% [markdown]
-# The last one. The rules are gather's, for three tensors:
+# The last one is legal. The rules are gather's, for three tensors:
 #
 # - `index`, `self` and `src` have the same number of dimensions;
-# - `index` is nowhere larger than `src`: each entry needs a number to write. `src` is not broadcast either;
+# - `index` is nowhere larger than `src`, because each entry needs a number to write. `src` is not broadcast either;
 # - apart from `dim`, `index` is nowhere larger than `self`;
-# - the numbers in `index` lie in 0 … size - 1 of `self`, along `dim`;
-# - `self` and `src` have the same dtype: nothing is promoted, unlike in `a + b`.
+# - the numbers in `index` are in 0 … size - 1 of `self`, along `dim`;
+# - `self` and `src` have the same dtype, because nothing is promoted, unlike in `a + b`.
 #
-# In the last call four numbers of a column go to three cells, so two of them must meet. Here all are 1 and it does not
-# matter; section 3.4 is about what happens when it does.
+# In the last call, four numbers of a column go to three cells, so two of them must meet. Here all are 1 and it doesn't
+# matter. Section 3.4 is about what happens when it does.
 #
-# `index` may be smaller than `src` on the way forward. On the way back it may not:
+# `index` may be smaller than `src` in forward, but not in backward:
 
 # %% facts=["03-scatter-writes-all-of-src"]
 leaf = torch.arange(1.0, 11).reshape(2, 5).requires_grad_()
@@ -416,21 +416,21 @@ torch.zeros(3, 5).scatter(0, index, leaf[:1, :4]).sum().backward()
 print(leaf.grad.tolist())
 
 # %% [markdown]
-# `backward` is implemented only for a `src` of the same shape as `index`. Cut `src` to that shape yourself; then the
-# slice sees to the rest, and the six numbers that nobody wrote get the gradient 0.
+# `backward` is implemented only for a `src` of the same shape as `index`. Slice `src` to that shape yourself. Then the
+# backward of the slice takes care of the rest, and the six numbers that were never written get the gradient 0.
 #
-# **Now you know.** scatter copies the place, replaces the coordinate of `dim`, and writes. What `index` doesn't name
-# keeps its old value.
+# **Now you know.** scatter copies the position, replaces the coordinate of `dim`, and writes. Cells that `index`
+# doesn't name keep their old value.
 
 # %% exercise="one-hot-scatter"
 
 # %% [markdown]
 # ## 3.4 Two writers, one cell
 #
-# Back to the votes: four of them named the same cell.
+# Back to the votes, four of which named the same cell.
 #
-# **Predict.** 1, 2 and 3 are all written to the same cell. Is it guaranteed that 3 stays? And which gradient does each
-# of the three get?
+# **Predict.** 1, 2 and 3 are all written to the same cell. Is it guaranteed that the 3 stays? And which gradient does
+# each of the three get?
 
 # %% facts=["03-scatter-later-overwrites-earlier"]
 src = torch.tensor([[1.0, 2.0, 3.0]], requires_grad=True)
@@ -444,19 +444,19 @@ out.sum().backward()
 print("gradient:", src.grad.tolist())
 
 # %% [markdown]
-# What you see is the 3, on a CPU, this time. The page
+# It isn't guaranteed. The 3 stayed on a CPU, this time. The page
 # [`torch.Tensor.scatter_`](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.scatter_.html) promises less:
-# when indices are not unique, "one of the values from src will be picked arbitrarily". It is a race between writers,
-# and with many writers on several threads, or on a GPU, another one can win.
+# when indices are not unique, "one of the values from src will be picked arbitrarily". The writers race, and with many
+# of them on several threads, or on a GPU, another one can win.
 #
-# The gradient is wrong, too, and the page says so: only one number was kept, and yet all three get the gradient of the
+# The gradient is also wrong, as the page says. Only one number was kept, and yet all three get the gradient of the
 # cell.
 #
-# If two runs of your program differ for such a reason, there is a switch, `torch.use_deterministic_algorithms(True)`.
-# On a GPU `scatter`, `scatter_add_`, `index_add` and `scatter_reduce` with "sum" or "mean" then take an ordered, slower
-# way, while "prod", `torch.histc` and `torch.bincount` with weights raise. [Its
+# If two runs of your program differ for such a reason, try `torch.use_deterministic_algorithms(True)`. On a GPU,
+# `scatter`, `scatter_add_`, `index_add` and `scatter_reduce` with "sum" or "mean" then use a slower method with a fixed
+# order, while "prod", `torch.histc` and `torch.bincount` with weights raise. [Its
 # page](https://docs.pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html) lists all operations of
-# both kinds. The same number then wins in each run, but its gradient is no better.
+# both kinds. The same number then wins in each run, but its gradient is just as wrong.
 #
 # Most collisions are not as easy to see. **Complete the picture.** Three rows are scattered along dim 0. In which
 # columns do two numbers of `index` meet?
@@ -470,13 +470,13 @@ for row in torch.zeros(3, 5).scatter_(0, index, src).tolist():
 collision_map(index, 0, (3, 5))
 
 # %% [markdown]
-# In the first three. Lanes along dim 0 are columns, so only numbers in the same *column* of `index` can meet: three
-# zeros in the first column, two ones in the second, two twos in the third. The fourth is a permutation of 0, 1, 2: all
-# its numbers arrive. The last column of the target belongs to no column of `index`. What stands in the outlined cells
-# of the target may be different on another machine; everything else may not.
+# They meet in the first three columns. Lanes along dim 0 are columns, so only numbers in the same *column* of `index`
+# can meet. There are three zeros in the first column, two ones in the second, and two twos in the third. The fourth is
+# a permutation of 0, 1, 2, so all its numbers arrive. The last column of the target belongs to no column of `index`.
+# The values in the outlined cells of the target may be different on another machine; all others may not.
 
 # %% [markdown]
-# So say what you want to happen to duplicates. If 1, 2 and 3 are *added* into one cell, none is lost:
+# So choose what should happen to duplicates. If 1, 2 and 3 are *added* into one cell, none is lost:
 
 # %% facts=["03-scatter-later-overwrites-earlier"]
 src = torch.tensor([[1.0, 2.0, 3.0]], requires_grad=True)
@@ -489,12 +489,13 @@ out.sum().backward()
 print("gradient:", src.grad.tolist())
 
 # %% [markdown]
-# `scatter_add_` gives 6, with any number of threads: a sum does not ask who came last. (Sums of floats can still differ
-# in the last digits.) The gradient is the same as above, and this time it is right: each number is in the sum once.
+# `scatter_add_` gives 6, with any number of threads, because a sum doesn't depend on who came last. (Sums of floats can
+# still differ in the last digits.) The gradient is the same as above, and this time it is right, because each number is
+# in the sum once.
 #
-# Now count the votes again. `counts[votes] += 1` reads six numbers from three cells, adds 1 to each, and writes six
-# numbers back. All six were read before the first was written, so four writers put the same number, 1, into one cell.
-# Four ways to add instead:
+# Now let's count the votes again. `counts[votes] += 1` reads six numbers from three cells, adds 1 to each, and writes
+# six numbers back. All six were read before the first was written, so four writers put the same number, 1, into one
+# cell. Here are four ways to add instead:
 
 # %%
 print("counts[votes] reads:", torch.zeros(3)[votes].tolist())
@@ -507,13 +508,12 @@ print("bincount:   ", weighted.tolist())
 error_of(lambda: weighted.sum().backward())
 
 # %% [markdown]
-# For a vector the four agree. `bincount` is the shortest for counting, needs no target, and has no gradient.
-# `index_add` adds whole rows: its index has one dimension, one number for each row of the source. `index_put` with
-# `accumulate=True` is what `counts[votes] += 1` was meant to be, for indices like those between square brackets.
-# `scatter_add` takes an index of the shape of the source, a place for each single number.
+# For a vector, all four agree. `bincount` is the shortest way to count and needs no target, but it has no gradient.
+# `index_add` adds whole rows: its index has one dimension, with one number for each row of the source. `index_put` with
+# `accumulate=True` is what `counts[votes] += 1` was meant to be, and takes the indices that you would put between
+# square brackets. `scatter_add` takes an index of the shape of the source, with a place for each single number.
 #
-# `scatter_reduce_` offers five ways to combine. **By hand.** A 5 stands in the cell; 1 and 3 arrive. What is "the
-# mean"?
+# `scatter_reduce_` offers five ways to combine. **By hand.** A cell contains 5, and 1 and 3 arrive. What is "the mean"?
 
 # %% facts=["03-scatter-later-overwrites-earlier"]
 index = torch.tensor([[0, 0]])
@@ -533,13 +533,13 @@ torch.zeros(1, 1).scatter_reduce(1, index, tied, "amax").sum().backward()
 print("gradient of amax for equal numbers:", tied.grad.tolist())
 
 # %% [markdown]
-# (5 + 1 + 3) / 3 = 3. What stood in the cell before takes part, unless you say `include_self=False`; then the mean is
-# 2. A target of zeros does not help here: a zero counts as one more number in a mean. The second cell has no writer and
-# keeps its 5 in both cases. The last lines show two details: a mean of whole numbers is rounded down, and "amax" gives
-# equal shares of the gradient to numbers that are equally large.
+# It is (5 + 1 + 3) / 3 = 3, because the old value of the cell counts. With `include_self=False` the mean is 2. Starting
+# from zeros doesn't help, because a zero is one more number in the mean. The second cell has no writer and keeps its 5
+# in both cases. The last lines of the output show two details: a mean of integers is rounded down, and "amax" splits
+# the gradient equally between numbers that are equally large.
 
 # %% [markdown]
-# Older code writes `scatter_(…, reduce="add")`. With a tensor that is deprecated:
+# Older code uses `scatter_(…, reduce="add")`. With a tensor this is deprecated:
 
 # %% facts=["03-scatter-reduce-tensor-deprecated"] shows_warning="UserWarning" varies="it names a file of PyTorch"
 index = torch.tensor([[2], [3]])
@@ -560,11 +560,12 @@ error_of(lambda: twos.scatter_(1, index, 1.5, reduce="sum"))
 error_of(lambda: twos.scatter_reduce_(1, index, src, "add"))
 
 # %% [markdown]
-# With a tensor write `scatter_add_` or `scatter_reduce_`. The form with a number stays; its two names are "add" and
-# "multiply", while `scatter_reduce_` says "sum" and "prod".
+# With a tensor, use `scatter_add_` or `scatter_reduce_`. The form with a number is not deprecated. It calls the two
+# operations "add" and "multiply", while `scatter_reduce_` calls them "sum" and "prod".
 #
-# The sums are formed in the dtype of the target. In half precision that goes wrong without an error, as soon as the sum
-# is so large that adding one more number no longer changes it. Here 1,000 ones are added in bfloat16 and in float32.
+# The sums are computed in the dtype of the target. In half precision that goes wrong without an error as soon as the
+# sum is so large that adding one more number no longer changes it. Here 1,000 ones are added in bfloat16 and in
+# float32.
 
 # %%
 ones = torch.ones(1000, dtype=torch.bfloat16)
@@ -574,11 +575,11 @@ print("in bfloat16:", torch.zeros(1, dtype=torch.bfloat16).index_add(0, cell, on
 print("in float32: ", torch.zeros(1).index_add(0, cell, ones.float()))
 
 # %% [markdown]
-# In bfloat16 the sum stops at 256, because the next number that bfloat16 has is 258. So add in float32, and convert the
-# result if you need to.
+# In bfloat16 the sum stops at 256, because the next bfloat16 number is 258. So add in float32, and convert the result
+# if you need to.
 #
-# **Now you know.** Two writers in a cell are a race, and its gradient is wrong. Add, average or take the largest, and
-# say which.
+# **Now you know.** Two writers to one cell race, and the gradient is wrong. Choose whether to add, average or take the
+# largest, and write that.
 
 # %% exercise="predict-gather-scatter"
 
@@ -591,7 +592,8 @@ print("in float32: ", torch.zeros(1).index_add(0, cell, ones.float()))
 # %% [markdown]
 # ## 3.5 A pair of mirrors, with a blind spot
 #
-# You sorted something, decided something, and want the answers in the old order. Which of the two brings them back?
+# You sorted something, made a decision for each rank, and want the answers in the old order. Does gather or scatter
+# bring them back?
 #
 # **Predict.** `sorted_x` is `x`, sorted; `order` says where each number came from. Which of the two, gather or scatter,
 # brings the numbers back to their old places?
@@ -606,13 +608,13 @@ print("sorted, scattered with it: ", torch.zeros_like(x).scatter_(0, order, sort
 print("sorted, gathered with it:  ", sorted_x.gather(0, order).tolist())
 
 # %% [markdown]
-# `order[r]` is the place that the number of rank r came from. Reading with it sorts: rank r gets `x[order[r]]`. So
-# writing with it undoes the sorting: the number of rank r goes to `order[r]`. Gathering a second time applies the
-# permutation twice. Beware of tests with two elements, or with just two of them swapped: there, twice is the same as
-# back.
+# scatter does. `order[r]` is the place that the number of rank r came from. Reading with `order` sorts, because rank r
+# gets `x[order[r]]`. So writing with it undoes the sorting, because the number of rank r goes to `order[r]`. A second
+# gather applies the permutation a second time. Beware of tests with two elements, or with only two of them swapped,
+# because there applying it twice is the same as undoing it.
 
 # %% [markdown]
-# `scatter_` into zeros undid the gather. Does it always?
+# `scatter_` into zeros undid the gather. Does it always do that?
 
 # %% facts=["03-scatter-is-inverse-of-gather"]
 x = torch.tensor([10, 20, 30])
@@ -623,12 +625,12 @@ for index in (torch.tensor([2, 0, 1]), torch.tensor([0, 1, 1])):
     print("index", index.tolist(), "there", there.tolist(), "and back", back.tolist())
 
 # %% [markdown]
-# Only when `index` is a permutation along `dim`: then each element is read once, and each cell has one writer. With
-# `[0, 1, 1]` nobody reads the 30, and it is lost.
+# It does only if `index` is a permutation along `dim`, because then each element is read once, and each cell has one
+# writer. With `[0, 1, 1]` the 30 is never read, so it is lost.
 #
-# What always holds is a different tie between the two. (The cell uses `torch.autograd.grad(output, input)`: it returns
-# the gradient that `backward` would add to `.grad`. Its third argument is the gradient that comes in for `output`, from
-# whatever is computed with it later.)
+# gather and scatter are connected in another way, and that connection has nothing to do with permutations. (The cell
+# uses `torch.autograd.grad(output, input)`, which returns the gradient that `backward` would add to `.grad`. Its third
+# argument is the gradient that comes in for `output`, from whatever is computed with it later.)
 #
 # **Predict.** Which gradient does each of the three numbers in `x` get from `x.gather(0, torch.tensor([1, 1,
 # 2])).sum()`?
@@ -646,12 +648,12 @@ print("of 1, 10, 100 coming in:", grad.tolist())
 print("scatter_add of the same:", torch.zeros(3).scatter_add(0, index, incoming).tolist())
 
 # %% [markdown]
-# An element that was read twice gets both gradients, added; one that was never read gets 0. That is `scatter_add` with
-# the same index: the gradient of gather is scatter_add.
+# The gradients are 0, 2 and 1. An element that was read twice gets the sum of both gradients, and one that was never
+# read gets 0. That is `scatter_add` with the same index, so the gradient of gather is scatter_add.
 
 # %% [markdown]
-# **By hand.** The other way round: 5, 6 and 7 are scattered into the cells 3, 0 and 2 of four, and 1, 10, 100, 1000
-# come back as the gradients of the cells. What do `src` and the overwritten `base` get?
+# **By hand.** Now the reverse. 5, 6 and 7 are scattered into the cells 3, 0 and 2 of four, and 1, 10, 100, 1000 come
+# back as the gradients of the cells. Which gradients do `src` and the overwritten `base` get?
 
 # %% facts=["03-scatter-writes-gather-reads"]
 base = torch.zeros(4, requires_grad=True)
@@ -664,12 +666,13 @@ print("src: ", src_grad.tolist(), "gather of the same:", incoming.gather(0, inde
 print("base:", base_grad.tolist())
 
 # %% [markdown]
-# Each number gets the gradient of the cell that it was written to: the gradient of scatter is gather. `base` keeps the
-# gradient only where it was not overwritten. Now you can see the blind spot of section 3.4: with three writers in one
-# cell, gather hands the gradient of that cell to all three, because `index` does not say whose number stayed.
+# `src` gets 1000, 1 and 100, because each number gets the gradient of the cell that it was written to. So the gradient
+# of scatter is gather. `base` keeps only the 10, in the one cell that was not overwritten. Now you can see the blind
+# spot of section 3.4. If three writers share one cell, gather gives the gradient of that cell to all three, because
+# `index` doesn't say whose number stayed.
 
 # %% [markdown]
-# The pair meets in classification: gather picks the score of the true class, scatter marks the true class.
+# Classification uses both: gather picks the score of the true class, and scatter marks the true class.
 
 # %% facts=["03-scatter-one-hot"]
 labels = torch.tensor([2, 0, 1, 1])
@@ -681,11 +684,11 @@ print(ready.tolist(), ready.dtype)
 error_of(lambda: torch.zeros(4, 3).scatter_(1, labels, 1.0))
 
 # %% [markdown]
-# The same rows, but `F.one_hot` returns int64, which has to be converted before it meets floats in a matrix product or
-# a loss. The version with scatter has the dtype of its target, and any number in place of 1.
+# `F.one_hot` gives the same rows, but as int64, which has to be converted before it can be combined with floats in a
+# matrix product or a loss. The version with scatter has the dtype of its target, and can write any number instead of 1.
 #
 # **Find the bug.** `scores` has shape (4, 3). Somebody picks the label's score in each row with `scores[:, labels]`. It
-# runs. Why is the loss made of it wrong?
+# runs. Why is a loss computed from it wrong?
 
 # %% facts=["03-scatter-writes-gather-reads"]
 scores = torch.tensor([[0.1, 0.2, 0.7], [0.5, 0.4, 0.1], [0.3, 0.6, 0.1], [0.2, 0.2, 0.6]])
@@ -699,35 +702,36 @@ marked = torch.zeros(4, 3).scatter_(1, labels.unsqueeze(1), 1.0)
 print("marked:", (scores * marked).sum(1))
 
 # %% [markdown]
-# It is a table that pairs every row with every label; what you want is its diagonal. It raises no error, and a mean
-# over it looks like a loss. gather picks the four numbers, and a product with the marks finds the same four.
+# The result is a table that pairs every row with every label, and only its diagonal is what you want. It raises no
+# error, and a mean over it looks like a loss. gather picks the four numbers, and a product with the marks gives the
+# same four.
 #
-# "Sort, decide, put back" is where it is easy to reach for the wrong mirror. Language models sample from the *nucleus*:
-# the most probable tokens that together have at least probability p. Who belongs to it is decided by rank, but the mask
-# is needed in the order of the tokens.
+# "Sort, decide, put back" is where it is easy to choose the wrong one of the two. Language models sample from the
+# *nucleus*, the most probable tokens that together have at least probability p. Rank decides which tokens belong to it,
+# but the mask is needed in the order of the tokens.
 #
-# **By hand.** Five tokens have the probabilities 0.10, 0.40, 0.05, 0.25 and 0.20; p is 0.8. Which are kept?
+# **By hand.** Five tokens have the probabilities 0.10, 0.40, 0.05, 0.25 and 0.20; p is 0.8. Which tokens are kept?
 
 # %%
 sort_decide_put_back([0.10, 0.40, 0.05, 0.25, 0.20], p=0.8)
 
 # %% [markdown]
-# Tokens 1, 3 and 4. Follow token 1 down: it has rank 0, is kept, and the arrow takes the decision back to column 1. The
-# arrows of the lower half are those of the upper half turned round, so a tensor that says "where from" when reading
-# says "where to" when writing. Notice token 4: the tokens before it have 0.65, less than 0.8, so it is kept, and it is
-# the one that carries the sum across p.
+# Tokens 1, 3 and 4 are kept. Follow token 1 down: it has rank 0, is kept, and the arrow takes the decision back to
+# column 1. The arrows of the lower half are those of the upper half reversed, so a tensor that says "where from" when
+# reading says "where to" when writing. Notice token 4. The tokens before it have 0.65, less than 0.8, so it is kept,
+# and with it the sum passes p.
 
 # %% [markdown]
 # **Now you know.** An index that says "where from" when reading says "where to" when writing. The gradient of gather is
-# scatter_add; that of scatter is gather, if no two writers met.
+# scatter_add; the gradient of scatter is gather, provided that no two writers met.
 
 # %% exercise="nucleus-mask"
 
 # %% [markdown]
 # ## 3.6 Where you meet it
 #
-# The formula works under other names, too, and the name that you choose decides what a mistake costs, and how much
-# memory is kept.
+# Other functions use the same formula under other names. Which one you choose decides whether a mistake is noticed, and
+# how much memory is kept.
 #
 # **Predict.** An embedding looks up the rows 1, 1 and 3. The gradients that come back for the three are (1, 2), (10,
 # 20) and (100, 200). What is the gradient of the weight?
@@ -744,11 +748,11 @@ by_hand = torch.zeros(5, 2).index_add(0, ids, incoming)
 print("index_add gives the same:", torch.equal(embedding.weight.grad, by_hand))
 
 # %% [markdown]
-# Row 1 was looked up twice and gets the sum of both. Looking up is reading by index, so its gradient is adding by
-# index.
+# Row 1 was looked up twice and gets the sum, (11, 22). Row 3 gets (100, 200), and all others get 0. Looking up is
+# reading by index, so its gradient is adding by index.
 #
-# The score of the label, for each row, can be written in at least four ways. All four agree on good data. Read them,
-# and guess which of them notices a label of -1, and which breaks when a class is masked with -inf.
+# You can write the score of the label, for each row, in at least four ways. All four agree on good data. Read them, and
+# guess which of them notices a label of -1, and which one breaks when a class is masked with -inf.
 
 
 # %% facts=["03-scatter-writes-gather-reads"]
@@ -784,12 +788,12 @@ for pick in ways[1:]:
 error_of(lambda: by_gather(scores, bad))
 
 # %% [markdown]
-# Only gather refuses -1. Indexing and take_along_dim silently take the last class; the masked sum finds no class at all
-# and says 0. With a masked class the sum breaks even for a good label: 0 · -inf is nan, and one nan spoils the row.
-# Select; don't multiply by a mask.
+# Only gather refuses -1. Indexing and take_along_dim silently use the last class; the masked sum finds no class at all
+# and returns 0. If a class is masked, the sum breaks even for a good label, because 0 · -inf is nan, and one nan makes
+# the whole sum nan. Select; don't multiply by a mask.
 
 # %% [markdown]
-# And memory? For 4 rows of 1000 scores, here is what each way keeps until its backward pass:
+# What about memory? For 4 rows of 1000 scores, here is what each way keeps until its backward pass:
 
 # %% facts=["03-scatter-writes-gather-reads"]
 scores = torch.zeros(4, 1000, requires_grad=True)
@@ -814,12 +818,12 @@ for pick in (by_gather, by_indexing, by_take_along_dim, by_masked_sum):
     print(f"{pick.__name__:18}{', '.join(kept_by(pick))}")
 
 # %% [markdown]
-# The first three keep the index: 8 bytes for a row (indexing keeps the row numbers as well). The masked sum keeps the
-# mask, one byte for each score. With 50,000 classes that is the difference between 8 bytes and 50 kilobytes a row. On
-# torch 2.13 gather also holds on to its input, though its backward pass needs only the shape; a large temporary stays
-# alive until backward, which with indexing it does not.
+# The first three keep the index, 8 bytes per row (indexing also keeps the row numbers). The masked sum keeps the mask,
+# one byte per score. With 50,000 classes that is the difference between 8 bytes and 50 kilobytes per row. On torch
+# 2.13, gather and take_along_dim also keep their input, although backward needs only its shape. A large temporary then
+# stays in memory until backward, which doesn't happen with indexing.
 #
-# Last, the gradient of a table with a million numbers, of which three were read:
+# Last, here is the gradient of a table with a million numbers, of which three were read:
 
 # %% facts=["03-gather-signature"]
 table = torch.zeros(1000, 1000, requires_grad=True)
@@ -831,17 +835,18 @@ for sparse_grad in (False, True):
     print(f"sparse_grad={sparse_grad}: {grad.layout}, {stored} numbers stored")
 
 # %% [markdown]
-# A gradient has the shape of its tensor, zeros included; with `sparse_grad=True` only the places that were read
-# are stored, with their positions. That pays for a few entries out of a very large table, and asks for an optimizer
-# that takes sparse gradients, such as `torch.optim.SparseAdam`. `nn.Embedding` has the same switch: `sparse=True`.
+# A gradient has the shape of its tensor, zeros included. With `sparse_grad=True`, only the places that were read are
+# stored, with their positions. This pays off when you read a few entries of a very large table, and it requires an
+# optimizer that accepts sparse gradients, such as `torch.optim.SparseAdam`. `nn.Embedding` has the same switch,
+# `sparse=True`.
 #
 # **Now you know.** Select; don't multiply by a mask. And prefer the way that refuses a wrong label.
 #
 # ## On a GPU
 #
-# On a GPU thousands of threads write at the same time. The cell writes a million numbers to four cells, twenty times
-# over, and counts the different results. Without a GPU it shows a recorded run. No exercise needs it. (Check labels on
-# the CPU: an illegal index on a GPU is reported late, by another line, as section 1.4 showed.)
+# On a GPU, thousands of threads write at the same time. The cell writes a million numbers to four cells, twenty times,
+# and counts the different results. Without a GPU it shows a recorded run. No exercise needs it. (Check labels on the
+# CPU, because a GPU reports an illegal index late, at another line, as section 1.4 showed.)
 
 
 # %% facts=["03-scatter-later-overwrites-earlier"] varies="a CUDA device changes what is shown"
@@ -869,20 +874,20 @@ def twenty_races() -> None:
 twenty_races()
 
 # %% [markdown]
-# In the recorded run every one of the twenty sums of floats was different, because a float sum depends on the order of
-# its additions. The sums of integers agreed. And `scatter_` itself had three different outcomes.
+# In the recorded run, all twenty sums of floats were different, because a float sum depends on the order of its
+# additions. The sums of integers agreed. `scatter_` itself had three different results.
 #
 # ## Folklore, checked
 #
-# What people say about gather and scatter, and what is so. Each row unfolds its proof: a few lines that run through
-# only if the statement on the right holds.
+# The table lists what people say about gather and scatter, and whether it is true. Each row has a proof that you can
+# expand, a few lines that run without an error only if the statement on the right is true.
 
 # %%
 folklore("03_gather_scatter")
 
 # %% [markdown]
-# A proof can be run by its name. It prints one line if the fact holds on this machine and with this version of PyTorch,
-# and raises if it does not.
+# You can run a proof by its name. It prints one line if the fact holds on this machine and with this version of
+# PyTorch, and raises if it doesn't.
 
 # %%
 prove("03-scatter-writes-all-of-src")
@@ -899,8 +904,8 @@ prove("03-scatter-writes-all-of-src")
 #   [`torch.Tensor.scatter_reduce_`](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.scatter_reduce_.html)
 #   and [`torch.Tensor.index_add_`](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.index_add_.html): what
 #   to use when duplicates count;
-# - [`torch.take_along_dim`](https://docs.pytorch.org/docs/stable/generated/torch.take_along_dim.html): the relative
-#   that broadcasts (read section 3.2 again before you use it);
+# - [`torch.take_along_dim`](https://docs.pytorch.org/docs/stable/generated/torch.take_along_dim.html): the related
+#   function that broadcasts (read section 3.2 again before you use it);
 # - [`torch.nn.functional.one_hot`](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.one_hot.html) and
 #   [`torch.nn.Embedding`](https://docs.pytorch.org/docs/stable/generated/torch.nn.Embedding.html), with its option
 #   `sparse`;

@@ -4,20 +4,19 @@
 # measure · solid · 12 min · 2 points
 #
 # Before you trust a `scatter_`, count how many numbers arrive at each cell of its target. If no cell gets more than
-# one, the call is well defined; where two arrive, it is a race.
+# one, the call is well defined; if two arrive at a cell, they race.
 #
 # **Contract**
 #
 # - Entry c of the result is the number of positions of `index` that `torch.empty(shape).scatter_(dim, index, src)`
-#   would write to cell c; the result is int64 of shape `shape`.
-# - `index` is int64 or int32. It may be smaller than `shape` in the other dimensions (then only that corner is
-#   touched) and longer along `dim`. `dim` may be negative; 0-d and empty indices are legal. `index` is not changed.
+#   would write to cell c. The result is int64 and has the shape `shape`.
+# - `index` is int64 or int32. It may be smaller than `shape` in the other dimensions (then only that corner is written)
+#   and longer along `dim`. `dim` may be negative; 0-d and empty indices are allowed. `index` is not changed.
 # - An index value outside 0..shape[dim]-1 raises IndexError, RuntimeError or ValueError.
 #
 # <details><summary>Hint 1</summary>
 #
-# If every position of index carried the number 1, what would you like to happen to two ones that arrive at the same
-# cell?
+# If every position of index writes the number 1, what should happen to two ones that arrive at the same cell?
 #
 # </details>
 #
@@ -30,9 +29,9 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# Counts are int64, while `index` may be int32: begin with `index = index.long()`. The target is
-# `index.new_zeros(shape)`, the src `torch.ones_like(index)`, and `scatter_add_(dim, index, src)` on the target does the
-# rest. It refuses values outside the target by itself.
+# Counts are int64, while `index` may be int32, so convert it first. Both the zeros of the target and the ones of src
+# can be made from the converted index, and then have its dtype and device. The call that adds duplicates refuses values
+# outside the target by itself.
 #
 # </details>
 

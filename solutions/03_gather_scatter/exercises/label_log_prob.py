@@ -3,40 +3,40 @@
 #
 # implement · warm-up · 10 min · 2 points
 #
-# Scoring a text, the policy gradient, distillation: all need one number per position, the log-probability that the
-# model gave to the label. A loss function averages it away; here you pick it yourself. (It comes back in Exercise 12.4,
-# as the loss of every position of a text.)
+# Scoring a text, policy gradients and distillation need one number per position, the log-probability that the model
+# gave to the label. A loss function averages these numbers away; here you pick them yourself. (Exercise 12.4 needs them
+# again, as the loss of every position of a text.)
 #
 # **Contract**
 #
 # - `out[...] = log_softmax(logits, over the last dimension)[..., labels[...]]` for any number of leading dimensions,
-#   none included: (C,) with a 0-d label gives a 0-d result.
-# - Logits as large as 1e4 must not overflow or underflow, whatever the other rows hold, and other classes may have a
-#   logit of -inf. The result may be off by the rounding of the logits themselves: at 1e4, neighbours in float32 are
-#   0.001 apart. Dtype and device are those of `logits`; the result is differentiable with respect to `logits`; the
+#   including none: (C,) with a 0-d label gives a 0-d result.
+# - Logits as large as 1e4 must not overflow or underflow, whatever the other rows contain, and other classes may have a
+#   logit of -inf. The result may be off by the rounding of the logits themselves; at 1e4, neighbouring float32 numbers
+#   are 0.001 apart. Dtype and device are those of `logits`; the result is differentiable with respect to `logits`; the
 #   arguments are not changed.
-# - `labels` may be int64, int32 or uint8. A label outside 0..C-1, negative ones too, raises IndexError, RuntimeError
-#   or ValueError.
+# - `labels` may be int64, int32 or uint8. A label outside 0..C-1, including a negative one, raises IndexError,
+#   RuntimeError or ValueError.
 #
 # <details><summary>Hint 1</summary>
 #
 # What are the shapes of the log-probabilities and of `labels`? What must be added to `labels` so that gather accepts
-# them, and what has to go again afterwards?
+# them, and what has to be removed afterwards?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# gather wants an index with as many dimensions as its input, and brings home one number for each entry of that index.
-# You want one number for each position: so which size must the last dimension of the index have? And uint8 labels are
-# refused as an index: convert them first.
+# gather needs an index with as many dimensions as its input, and fetches one number per entry of that index. You want
+# one number per position, so which size must the last dimension of the index have? And gather refuses uint8 as an
+# index, so convert the labels first.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `log_softmax` over the last dimension; gather along that dimension with labels (as int64) that carry one extra
-# dimension of size 1; then remove exactly that dimension: `.squeeze(-1)`, since a bare `.squeeze()` also removes
+# Take the log_softmax over the last dimension. Give the labels, as int64, one extra dimension of size 1 at the end, and
+# gather along that dimension. Then remove exactly that dimension, because a squeeze without a number also removes
 # leading dimensions that happen to have size 1.
 #
 # </details>

@@ -3,38 +3,37 @@
 #
 # debug · solid · 15 min · 3 points
 #
-# A recurrent network returns an output for every time step, and a batch is padded to its longest sequence. To
-# classify a sequence you want the output of its last real step. Somebody tried: the first attempt raises, the second
-# one runs and is wrong, which is worse. Repair it.
+# A recurrent network returns an output for every time step, and a batch is padded to its longest sequence. To classify
+# a sequence you need the output of its last real step. Of the two attempts below, the first raises, and the second runs
+# but is wrong, which is worse. Fix it.
 #
 # **Contract**
 #
 # - `out[b] = h[b, lengths[b] - 1]`; a sequence of length 0 gives a row of zeros (with zero gradient).
-# - Padding (positions >= length) never leaks, in value or gradient; it may hold nan or inf. Only the chosen step gets
-#   a gradient.
+# - Padding (positions >= length) never affects the result, in value or gradient; it may contain nan or inf. Only the
+#   chosen step gets a gradient.
 # - `lengths` is int64 or int32 and is not changed. A length above T or below 0 raises IndexError, RuntimeError or
 #   ValueError. The dtype of `h` is kept. T may be 0 (then all lengths are 0), and so may B.
 #
 # <details><summary>Hint 1</summary>
 #
-# The output of gather has the shape of its index. Which shape must the index have to bring home D numbers per
-# sequence?
+# The output of gather has the shape of its index. Which shape must the index have to fetch D numbers per sequence?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# gather does not broadcast: the index must really have the shape (B, 1, D), a position for each of the D numbers. At
-# the end dimension 1 alone goes away. And a length of 0: which step of `h` may gather read then, and how do you get
-# zeros out of it, where nan times 0 is nan?
+# gather does not broadcast, so the index must really have the shape (B, 1, D), with a position for each of the D
+# numbers. At the end, remove dimension 1 and no other. And for a length of 0, which step of `h` may gather read, and
+# how do you get zeros from it, since nan times 0 is nan?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Put a step of zeros in front: `padded = torch.cat([h.new_zeros(B, 1, D), h], dim=1)`. Now a sequence of length n ends
-# at position n; the positions 0 to T are legal, and gather refuses all others. Read from `padded` along dim 1 with the
-# index `lengths.long()[:, None, None].expand(B, 1, D)`, then `.squeeze(1)`.
+# Concatenate a step of zeros in front of `h`, along the time dimension. Now a sequence of length n ends at position n;
+# the positions 0 to T are legal, and gather refuses all others. So the lengths themselves, as int64, are the index.
+# Give them two more dimensions, expand the last one to D, gather along dim 1, and squeeze that dimension.
 #
 # </details>
 

@@ -3,46 +3,45 @@
 #
 # implement · long · 20 min · 4 points
 #
-# Every language model that samples with top-p (nucleus sampling) has these lines: sort the tokens, decide by rank, and
-# bring the decision back to the tokens. The last step is where they go wrong. (In Exercise 12.13 a model of your own
-# draws from this nucleus.)
+# Every language model that samples with top-p (nucleus sampling) does this: it sorts the tokens, decides by rank, and
+# brings the decision back to the tokens. The last step is where it usually goes wrong. (In Exercise 12.13, your own
+# model samples from this nucleus.)
 #
 # **Contract**
 #
 # - Tokens of each row are ranked by probability (softmax over the last dimension), highest first, equal ones in the
 #   order of their position. A token is kept if the probabilities of the tokens ranked *before* it sum to less than p,
-#   and dropped if not. So the smallest leading set with a total of at least p is kept, and always at least one token.
-#   (Llama's sampling code differs where the sum is exactly p: it keeps that token, too. Hugging Face's leaves open
-#   which of several equal tokens it keeps.)
-# - The sums may be off by rounding, and where that decides, either answer will do. Add in float32 or better: in
+#   and dropped otherwise. So the smallest leading set with a total of at least p is kept, and always at least one
+#   token. (Llama's sampling code differs if the sum is exactly p: it also keeps that token. Hugging Face's code doesn't
+#   say which of several equal tokens it keeps.)
+# - The sums may be off by rounding, and if that decides, either answer is accepted. Add in float32 or better: in
 #   bfloat16 the sum over a long tail of tokens is off by far more.
-# - `logits` is (..., V) and may contain -inf, though no row holds nothing else; the mask has the same shape, in the
-#   order of the *tokens* (`mask[..., v]` belongs to `logits[..., v]`). It is bool, on the device of `logits`, without a
-#   graph. `logits` is not changed.
-# - A p outside (0, 1] raises ValueError; nan lies outside.
+# - `logits` is (..., V) and may contain -inf, but every row has a finite logit. The mask has the same shape, in the
+#   order of the *tokens* (`mask[..., v]` belongs to `logits[..., v]`). It is bool, on the device of `logits`, and has
+#   no graph. `logits` is not changed.
+# - A p outside (0, 1] raises ValueError; nan counts as outside.
 #
 # <details><summary>Hint 1</summary>
 #
-# After sorting you know which *ranks* are kept. Which tensor knows which token had which rank, and is putting the
-# ranks back a reading or a writing job?
+# After sorting you know which *ranks* are kept. Which tensor knows which token had which rank, and do you put the ranks
+# back by reading or by writing?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# sort returns (values, order): token `order[r]` has rank r. Write the decision for rank r to position `order[r]`;
-# that is the inverse permutation. For the decision itself use the cumulative sum *without* the token's own
-# probability. (`sort` takes `stable=True` only together with `dim=` as a keyword.)
+# sort returns (values, order): token `order[r]` has rank r. Write the decision for rank r to position `order[r]`, which
+# is the inverse permutation. For the decision itself, use the cumulative sum *without* the token's own probability.
+# (`sort` accepts `stable=True` only together with `dim=` as a keyword.)
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Begin with `if not 0 < p <= 1: raise ValueError`, which catches nan, too. Then `probs, order =
-# logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)`. A rank is kept where
-# `probs.cumsum(-1) - probs < p`; write that into `torch.zeros_like(order, dtype=torch.bool)` with
-# `scatter_(-1, order, …)`. `softmax` takes a dtype, so that half precision is added in float32:
-# `torch.promote_types(logits.dtype, torch.float32)`.
+# First refuse p, with a comparison that is also False for nan. Take the softmax of the detached logits, in float32 if
+# they are in half precision (`softmax` takes a dtype). Sort it stably, highest first. The cumulative sum minus the
+# probability itself is the sum before each rank; compare it with p. Scatter this decision with `order` into a bool
+# tensor of the same shape.
 #
 # </details>
 

@@ -3,42 +3,40 @@
 #
 # implement · warm-up · 12 min · 2 points
 #
-# Losses that compare distributions (distillation, mixup, soft cross entropy) want targets as rows of probabilities,
-# with label smoothing, and nothing where a pixel or token is to be ignored. Build them with the writing half of the
-# pair.
+# Losses that compare distributions (distillation, mixup, soft cross entropy) need targets as rows of probabilities,
+# with label smoothing, and with zeros where a pixel or token should be ignored. Build them with scatter.
 #
 # **Contract**
 #
-# - The row of a label y holds `smooth / C` everywhere, plus `1 - smooth` at class y, so rows sum to 1. Rows of labels
-#   equal to `ignore_index` are all zero; `ignore_index` may lie inside or outside 0..C-1, None means that there is
-#   none.
-# - `labels` is int64, of any number of dimensions (0-d too), and is not changed. The result has one dimension more,
-#   of size C; it is on the device of `labels` and has the given dtype.
+# - The row of a label y contains `smooth / C` everywhere, plus `1 - smooth` at class y, so rows sum to 1. Rows of
+#   labels equal to `ignore_index` are all zero. `ignore_index` may be inside or outside 0..C-1; None means that there
+#   is none.
+# - `labels` is int64, has any number of dimensions (including 0-d), and is not changed. The result has one dimension
+#   more, of size C; it is on the device of `labels` and has the given dtype.
 # - Any other label outside 0..C-1 raises IndexError, RuntimeError or ValueError.
 #
 # **Rule.** Use `scatter` or `scatter_`; `F.one_hot` and `torch.eye` are not allowed.
 #
 # <details><summary>Hint 1</summary>
 #
-# Which dimension of the result does a label address, and what must index look like so that it has as many dimensions
-# as the result?
+# Which dimension of the result does a label address, and what must index look like so that it has as many dimensions as
+# the result?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
 # Start from a tensor filled with `smooth / C`, scatter the label's value along the last dimension with labels as a
-# column, then blank the ignored rows. For the ignored rows give scatter a harmless legal index, but not by writing
+# column, then set the ignored rows to zero. For the ignored rows, give scatter a harmless legal index, but don't write
 # into `labels`.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `ignored = labels == ignore_index`; where `ignore_index` is None, a mask of False instead. The index is
-# `labels.masked_fill(ignored, 0).unsqueeze(-1)`. scatter replaces what stands there, so the value to write is
-# `1 - smooth + smooth / C`. At the end comes `masked_fill(ignored.unsqueeze(-1), 0)`. `torch.full` takes a dtype and a
-# device.
+# Make a mask of the ignored labels; without an `ignore_index` it is False everywhere. For the index, replace the
+# ignored labels in a copy by a legal class and add a last dimension. scatter replaces the old value, so the number to
+# write is the whole value at class y, with its share of the smoothing. `torch.full` takes a dtype and a device.
 #
 # </details>
 

@@ -3,7 +3,7 @@
 #
 # predict · warm-up · 12 min · 2 points
 #
-# If you can read these ten calls in your head, you will find a wrong index in a code review, not in a loss curve.
+# If you can read these ten calls in your head, you will find a wrong index in a code review and not in a loss curve.
 # Predict, then let the check run the snippets.
 #
 # Throughout, `t = torch.tensor([[1, 2], [3, 4]])`, `y = torch.arange(12).reshape(3, 4)` and `L = torch.tensor`.
@@ -11,30 +11,29 @@
 # **Contract**
 #
 # - Replace each `...`: nested lists for tensors, tuples for shapes, True or False for questions.
-# - The check compares each item with what its snippet really returns (for `guaranteed` the documentation decides);
-#   every right item earns a tenth of the points.
+# - The check compares each item with what its snippet really returns (for `guaranteed` the documentation decides).
+#   Every right item earns a tenth of the points.
 #
 # <details><summary>Hint 1</summary>
 #
-# Write the formula for the call first: which of the coordinates i, j is replaced by `index[i][j]`, and is it on the
-# reading or on the writing side?
+# First write down the formula for the call. Which of the coordinates i, j is replaced by `index[i][j]`, and is it on
+# the reading or on the writing side?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# `gather`: out has the shape of index, and `out[i][j] = t[i][index[i][j]]` for dim 1. `scatter_`:
-# `self[i][index[i][j]] = src[i][j]`, only over the shape of index. `scatter_reduce_` counts what was there before,
-# unless `include_self=False`.
+# `gather`: out has the shape of index, and `out[i][j] = t[i][index[i][j]]` for dim 1. `scatter_`: `self[i][index[i][j]]
+# = src[i][j]`, only over the shape of index. `scatter_reduce_` includes the old value, unless `include_self=False`.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# For dim 0 the first coordinate is replaced: `out[i][j] = t[index[i][j]][j]`. `index_twice` is no gather: each entry of
-# its list picks a whole column. gather does not count from the end. `corner`: the index has four entries, so which four
-# numbers of src are written, and do two of them meet? `guaranteed`: what does the documentation promise for duplicates?
-# `mean_self`: three numbers enter the first mean, and a cell that nothing reaches stays as it is.
+# For dim 0 the first coordinate is replaced: `out[i][j] = t[index[i][j]][j]`. `index_twice` is not a gather: each entry
+# of its list picks a whole column. gather does not count from the end. `corner`: the index has four entries, so which
+# four numbers of src are written, and do two of them meet? `guaranteed`: what does the documentation promise for
+# duplicates? `mean_self`: three numbers enter the first mean, and a cell that nothing reaches keeps its value.
 #
 # </details>
 

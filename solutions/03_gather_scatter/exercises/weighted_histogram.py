@@ -3,26 +3,27 @@
 #
 # fix · solid · 10 min · 2 points
 #
-# Weighted votes into bins: calibration curves, token counts per expert, energy per atom. This version loses votes:
+# Calibration curves, token counts per expert and energy per atom all add weighted votes into bins. This version loses
+# votes:
 #
 #     weighted_histogram(torch.tensor([0, 1, 1]), torch.tensor([1.0, 2.0, 4.0]), 3)
 #     # tensor([1., 4., 0.]): where is the 2?
 #
-# Repair it.
+# Fix it.
 #
 # **Contract**
 #
-# - `out[b]` is the sum of the weights whose bin is b; empty bins are 0. `bins` and `weights` have equal shapes, of
-#   any number of dimensions (0-d too); the result has shape (n,).
+# - `out[b]` is the sum of the weights whose bin is b; empty bins are 0. `bins` and `weights` have equal shapes, with
+#   any number of dimensions (including 0-d); the result has shape (n,).
 # - Dtype and device are those of `weights`: float64 stays float64, integers are summed as integers. (The sums may be
-#   formed in that dtype. In half precision that is coarse: in bfloat16 a sum of ones stops at 256.) The result is
-#   differentiable with respect to `weights` (each weight gets the gradient of its bin). The arguments are not
-#   changed.
-# - A bin outside 0..n-1, negative ones too, raises IndexError, RuntimeError or ValueError. No deprecated call.
+#   computed in that dtype. In half precision that is coarse: in bfloat16 a sum of ones stops at 256.) The result is
+#   differentiable with respect to `weights` (each weight gets the gradient of its bin). The arguments are not changed.
+# - A bin outside 0..n-1, including a negative one, raises IndexError, RuntimeError or ValueError. Don't use a
+#   deprecated call.
 #
 # <details><summary>Hint 1</summary>
 #
-# `h[bins] += w` reads `h[bins]`, adds, and writes back. What do the two reads for bin 1 see, and which write
+# `h[bins] += w` reads `h[bins]`, adds, and writes back. What do the two reads for bin 1 return, and which write
 # survives?
 #
 # </details>
@@ -36,8 +37,9 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# `index_add` is such an operation: call it on `weights.new_zeros(n)`, along dim 0, with `bins` and `weights` both
-# flattened. It adds duplicates up, raises for a bin outside 0..n-1, and passes gradients on to the weights.
+# `index_add` is such an operation. Start from zeros with the dtype and device of the weights, and add along dim 0, with
+# `bins` and `weights` both flattened. It adds up duplicates, raises for a bin outside 0..n-1, and passes gradients on
+# to the weights.
 #
 # </details>
 
