@@ -1,20 +1,21 @@
 # %% [markdown]
 # # ONNX export
 #
-# A model as a file that runs without PyTorch and without your code: how it is made, what is fixed in it for ever, and
-# how you find out whether it still computes what your model computes. After this chapter you can
+# An ONNX file runs a model without PyTorch and without your code. This chapter shows how to make the file, what is
+# fixed in it forever, and how to find out whether it still computes what your model computes. After this chapter you
+# can
 #
 # - export a model with the default exporter, with named dynamic dimensions, into one file;
-# - run the file in onnxruntime without PyTorch, and feed it correctly;
+# - run the file in onnxruntime without PyTorch, and pass it the right inputs;
 # - say what is fixed in the graph (sizes, Python branches, loops), and rewrite a model so that it is not;
-# - verify an export by numbers, for several sizes, and say what the checker and `verify=True` do not see;
+# - verify an export by numbers, for several sizes, and say what the checker and `verify=True` don't see;
 # - find out which files must be deployed.
 #
-# You will also see how to give the exporter a translation for an operator that it does not know.
+# You will also see how to give the exporter a translation for an operator that it doesn't know.
 #
 # **50 minutes to read, 138 minutes to practise, 20 points.** You need chapter 7: modules, `eval`, buffers; and from
-# chapter 2 views and shapes. The packages onnx, onnxscript and onnxruntime must be installed. The first export takes
-# a few seconds, each later one less than one.
+# chapter 2 views and shapes. The packages onnx, onnxscript and onnxruntime must be installed. The first export takes a
+# few seconds, and each later export less than a second.
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
 # exercise, write your answer in the answer cell and run it; then click on the grey line below it, the check cell, and
@@ -60,9 +61,8 @@ from torchkata.verdicts import (
 quiet_exporter()
 
 # %% [markdown]
-# A model scores products: how much better than the rest of the batch is each of them? A single product is left as it
-# is. The model is exported, with any number of rows, and both of the tests that come with the tools are content. Then
-# it is used.
+# A model scores products by how much better each product is than the average of its batch. A single product keeps its
+# score. We export the model for any number of rows, and it passes both tests that come with the tools. Then we use it.
 
 
 # %%
@@ -90,11 +90,11 @@ for x in (torch.tensor([[1.0, 2.0, 3.0], [3.0, 4.0, 5.0]]), torch.tensor([[1.0, 
     print(f"        the file {y.tolist()}")
 
 # %% [markdown]
-# For two rows the file is right. To every customer who sends one product it answers 0, with no error and no warning. By
-# the end of this chapter you will see such a fault in the model's code, find it in a file, and mend it.
+# For two rows the file is right. For a customer who sends one product it returns 0, with no error and no warning. By
+# the end of this chapter you will see such a mistake in the model's code, find it in a file, and fix it.
 #
-# This is the way of a model into a file. Keep an eye on the first arrow: nearly all surprises of this chapter happen
-# there.
+# The picture shows how a model becomes a file. Keep an eye on the first arrow, because nearly all surprises of this
+# chapter happen there.
 
 # %%
 export_way()
@@ -102,12 +102,12 @@ export_way()
 # %% [markdown]
 # ## 9.1 A file that runs without PyTorch
 #
-# Why a file at all? Because what runs your model may be a phone, a browser, or a server on which you don't want to
-# install PyTorch. An ONNX file holds a graph of standard operators, and the weights. A *runtime* reads it and
-# computes. Here the runtime is onnxruntime; there are others, in C++, in a browser, on a phone.
+# Why do you need a file at all? Because your model may have to run on a phone, in a browser, or on a server where you
+# don't want to install PyTorch. An ONNX file contains a graph of standard operators, and the weights. A *runtime* reads
+# the file and computes. Here the runtime is onnxruntime; there are others, for C++, browsers and phones.
 #
-# `torch.onnx.export` takes the model, an example of its inputs as a tuple, and a path. Below, a linear layer is
-# exported, and a second Python process reads the file.
+# `torch.onnx.export` takes the model, an example of its inputs as a tuple, and a path. Below, we export a linear layer,
+# and a second Python process reads the file.
 #
 # **Predict.** The second process has numpy and onnxruntime, but neither `linear` nor torch. What can it print?
 
@@ -136,10 +136,11 @@ print(child.stdout.strip())
 print("here: ", [round(number, 4) for number in linear(torch.ones(1, 3))[0].tolist()])
 
 # %% [markdown]
-# The same two numbers. All that the other process needed was in the file: the operator `Gemm` (a matrix product plus
-# a bias) and the two tensors `weight` and `bias`. The class, its `forward` and the optimizer stayed here.
+# It prints the same two numbers. The file contained everything that the other process needed: the operator `Gemm` (a
+# matrix product plus a bias) and the two tensors `weight` and `bias`. The class, its `forward` and the optimizer are
+# not in the file.
 #
-# Exporting needs more. Here is an export in a process that pretends to have no onnxscript:
+# Exporting needs more packages. Here is an export in a process that pretends not to have onnxscript:
 
 # %% facts=["09-pip-install-onnx-enough"]
 exporter = """
@@ -156,16 +157,17 @@ child = subprocess.run([sys.executable, "-c", exporter], capture_output=True, te
 print(child.stdout.strip().splitlines()[0])
 
 # %% [markdown]
-# The exporter needs onnx and onnxscript, in which the translations of the operators are written. To run the file,
-# onnxruntime alone is enough.
+# The exporter needs onnx and onnxscript, because the translations of the operators are written with them. To run the
+# file, you need only onnxruntime.
 #
-# **Now you know.** The file is graph and weights. Export with torch, onnx and onnxscript; run with onnxruntime.
+# **Now you know.** The file contains the graph and the weights. Export with torch, onnx and onnxscript; run with
+# onnxruntime.
 #
 # ## 9.2 What the exporter does
 #
-# What the exporter sees of your model decides what can be in the file. So put a spy into `forward`.
+# The file can contain only what the exporter sees of your model. So let's put a spy into `forward`.
 #
-# **Predict.** `forward` below prints its input. What appears during the export: the numbers, something else, or
+# **Predict.** `forward` below prints its input. What is printed during the export: the numbers, something else, or
 # nothing?
 
 
@@ -184,15 +186,15 @@ for line in onnx.printer.to_text(program.model_proto.graph).splitlines():
     print(fill(line, 90, subsequent_indent="    "))
 
 # %% [markdown]
-# The default exporter hands your model to `torch.export`, which runs `forward` on *FakeTensors*: stand-ins with a
-# shape and a dtype, but without numbers. So the example input says how large things are, not what is in them.
-# Everything in this chapter follows from that one fact.
+# It prints something else. The default exporter passes your model to `torch.export`, which runs `forward` on
+# *FakeTensors*: stand-ins that have a shape and a dtype, but no numbers. So the example input tells the exporter how
+# large things are, not what is in them. Everything in this chapter follows from that one fact.
 #
-# The result is an `ONNXProgram`. You can call it, save it, or print it; `onnx.printer.to_text` prints the graph
-# alone: two nodes, and in braces the constants 2 and 1. (`verbose=True` reports progress and prints no graph; this
-# chapter switches it off.)
+# The result is an `ONNXProgram`. You can call it, save it or print it. `onnx.printer.to_text` prints the graph alone:
+# two nodes, and in braces the constants 2 and 1. (`verbose=True` reports progress and prints no graph; this chapter
+# turns it off.)
 #
-# There is an older exporter too, `dynamo=False`, and much that is written about ONNX describes it:
+# There is also an older exporter, `dynamo=False`, and much that is written about ONNX describes it:
 
 
 # %% facts=["09-export-runs-the-model", "09-legacy-exporter-deprecated"] shows_warning="DeprecationWarning"
@@ -211,13 +213,15 @@ print("forward saw a", seen[0])
 print("returned:", returned[0])
 
 # %% [markdown]
-# It sees real numbers: it runs the model on the example and notes what happens. It returns nothing, and warns that it
-# will go.
+# The old exporter sees real numbers, because it runs the model on the example and records what happens. It returns
+# nothing, and warns that it will be removed.
 #
-# The exporter also simplifies: where the weights of one layer can do the work of the next, both become one node.
+# The exporter also simplifies the graph. If the weights of one layer can do the work of the next layer, both become one
+# node.
 #
-# **Predict.** A small network in eval mode: convolution, batch norm (which now multiplies each channel by a fixed
-# number and adds another), relu, flatten, linear layer. How many of these five will be nodes of the exported graph?
+# **Predict.** Here is a small network in eval mode: convolution, batch norm (which now multiplies each channel by a
+# fixed number and adds another), relu, flatten, linear layer. How many of these five will be nodes of the exported
+# graph?
 
 # %%
 torch.manual_seed(0)
@@ -241,18 +245,18 @@ cnn_program = export(cnn, (images,), **image_names, **any_batch)
 graph_picture(cnn_program.model_proto, "The network after the export")
 
 # %% [markdown]
-# Four: `Reshape` flattens, `Gemm` is the linear layer, and batch norm is gone. A convolution also multiplies and adds
-# for each channel, so the exporter *folds* the numbers of the batch norm into the convolution's weight and bias. With
-# `optimize=False` nothing is folded:
+# Four will. `Reshape` flattens, `Gemm` is the linear layer, and batch norm is gone. A convolution also multiplies and
+# adds for each channel, so the exporter *folds* the numbers of the batch norm into the convolution's weight and bias.
+# With `optimize=False` it folds nothing:
 
 # %%
 for name, program in {"optimize=False": as_it_is, "as exported": cnn_program}.items():
     print(f"{name}:\n   ", " ".join(node.op_type for node in program.model_proto.graph.node))
 
 # %% [markdown]
-# (The nodes with `Shape`, `Constant` and `Concat` put together the sizes for `Reshape`; they are simplified, too.) So
-# the weights in the file need not be those of your `state_dict`: don't look for `running_mean` there. And mind the
-# mode in which you export:
+# (The nodes `Shape`, `Constant` and `Concat` compute the sizes for `Reshape`; the exporter simplifies them as well.) So
+# the weights in the file may differ from those in your `state_dict`, and you won't find `running_mean` there. The mode
+# in which you export also matters:
 
 # %% shows_warning="UserWarning"
 with_dropout = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5))
@@ -264,14 +268,13 @@ programs.append(export(with_dropout.eval(), (torch.ones(1, 3),)))
 print("eval mode: ", " ".join(node.op_type for node in programs[1].model_proto.graph.node))
 
 # %% [markdown]
-# The mode is decided during the export; in the file there is no `train()` and no `eval()`. Call `eval()` first.
+# The mode is fixed during the export, because a file has no `train()` and no `eval()`. Call `eval()` first.
 #
-# **Now you know.** The exporter runs `forward` once, with shapes and without numbers, and simplifies what it wrote
-# down.
+# **Now you know.** The exporter runs `forward` once, with shapes and without numbers, and simplifies what it recorded.
 #
 # ## 9.3 Fixed and dynamic sizes
 #
-# The commonest complaint about an exported model: it takes one batch size and no other.
+# The most common complaint about an exported model is that it accepts one batch size and no other.
 
 # %% facts=["09-dimensions-fixed-by-default"]
 fixed = session_of(export(linear, (torch.ones(2, 3),), input_names=["x"]))
@@ -279,11 +282,11 @@ print("declared:", fixed.get_inputs()[0].shape)
 error_of(lambda: fixed.run(None, {"x": np.ones((5, 3), np.float32)}))
 
 # %% [markdown]
-# Every dimension that is not declared dynamic is fixed to the example's. The declaration is `dynamic_shapes`: one
-# entry for each input of `forward`, a dictionary from dimension to name. It is what `any_batch` holds.
+# Every dimension that you don't declare dynamic is fixed to the example's size. To declare dimensions, pass
+# `dynamic_shapes`, with one entry for each input of `forward`: a dictionary from dimension to name. This is what
+# `any_batch` contains.
 #
-# **Predict.** The next export is given an example of a single row, and `any_batch`. For how many rows does the file
-# run?
+# **Predict.** The next export gets an example with a single row, and `any_batch`. For how many rows does the file run?
 
 # %% facts=["09-dimensions-fixed-by-default", "09-dynamic-axes"]
 one_row = torch.ones(1, 3)
@@ -295,9 +298,10 @@ for rows in (1, 5, 1000):
     print(f"rows {rows:4}: result {y.shape}")
 
 # %% [markdown]
-# For all. The example's own size doesn't matter. The name `batch` travels through the graph, and the output has it too.
+# The file runs for any number of rows. The example's own size doesn't matter. The name `batch` is passed along the
+# graph, so the output has it as well.
 #
-# Older code says it with `dynamic_axes`. That still works, with two warnings:
+# Older code uses `dynamic_axes` instead. That still works, with two warnings:
 
 # %% facts=["09-dynamic-axes"] shows_warning="DeprecationWarning"
 axes = {"x": {0: "batch"}, "y": {0: "batch"}}
@@ -306,8 +310,9 @@ export_warnings_of(lambda: programs.append(export(linear, (one_row,), **names, d
 print("declared:", session_of(programs[0]).get_inputs()[0].shape)
 
 # %% [markdown]
-# Now a size that the model itself fixes: a loop over the steps, with `time` declared dynamic. Once `time` is a plain
-# name, once a `torch.export.Dim` object. One of the two ways fails, and the other does worse.
+# The next model itself fixes a size, with a loop over the steps, although we declare `time` dynamic. We export it
+# twice: once `time` is a plain name, and once it is a `torch.export.Dim` object. One of the two ways fails, and the
+# other does worse.
 
 
 # %%
@@ -331,11 +336,10 @@ surprise = export_decay(torch.export.Dim("batch"), torch.export.Dim("time"))
 print("\nwith Dim objects:", session_of(surprise).get_inputs()[0].shape)
 
 # %% [markdown]
-# The name is refused: "tracing inferred a static shape of 5". With a `Dim` object the export succeeds, and the
-# dimension is 5 all the same; nobody says so. What fixed the size here, and how to avoid it, is the matter of section
-# 9.7.
+# The exporter refuses the name: "tracing inferred a static shape of 5". With a `Dim` object the export succeeds, but
+# the dimension is still 5, and there is no warning. Section 9.7 explains what fixed the size here and how to avoid it.
 #
-# The inputs are only half of what a file declares. Here is a GRU, exported with both dimensions dynamic:
+# A file also declares its outputs. Here is a GRU, exported with both dimensions dynamic:
 
 # %%
 torch.manual_seed(0)
@@ -351,15 +355,15 @@ out = session.run([taken_out.name], {put_in.name: x.numpy()})[0]
 print("12 steps:", out.shape, " as in PyTorch:", np.allclose(out, gru(x)[0].detach(), atol=1e-5))
 
 # %% [markdown]
-# The file computes all twelve steps, and correctly. But it declares an output of 5 steps, the length of the example,
-# so a program that allocates memory by the declared shape would allocate too little.
+# The file computes all twelve steps correctly. But it declares an output of 5 steps, the length of the example, so a
+# program that allocates memory by the declared shape would allocate too little.
 #
-# **Now you know.** Declare sizes with names. After each export print the shapes of `session.get_inputs()` *and* of
+# **Now you know.** Declare sizes with names. After each export, print the shapes of `session.get_inputs()` *and* of
 # `session.get_outputs()`, because they may differ from what you declared.
 #
 # ## 9.4 Run the file
 #
-# A runtime is stricter than PyTorch. This model has two inputs and two outputs; ask the session what it wants.
+# A runtime is stricter than PyTorch. This model has two inputs and two outputs. Ask the session what it expects:
 
 
 # %% facts=["09-session-run-returns-list"]
@@ -383,10 +387,11 @@ print(type(outputs).__name__, "of", [type(output).__name__ for output in outputs
 print([output.tolist() for output in outputs])
 
 # %% [markdown]
-# A dictionary from names to NumPy arrays goes in, a list of arrays comes out; `None` asks for all outputs. The names
-# of inputs are those of `forward`'s arguments, unless `input_names` says otherwise; names of outputs are made up.
+# You pass `run` a dictionary from names to NumPy arrays and get a list of arrays; `None` asks for all outputs. An input
+# has the name of `forward`'s argument, unless `input_names` says otherwise. The exporter invents the names of outputs.
 #
-# **Predict.** Four feeds, each with one mistake. Which are refused, and is any of them quietly cast or converted?
+# **Predict.** Here are four calls, each with one mistake. Which does the runtime refuse, and does it silently convert
+# any input?
 
 # %% facts=["09-session-run-returns-list"]
 error_of(lambda: picker.run(None, {"input": x, "idx": idx}))
@@ -395,21 +400,22 @@ error_of(lambda: picker.run(None, {"x": torch.from_numpy(x), "idx": idx}))
 error_of(lambda: picker.run(None, {"x": x[:, :2], "idx": idx}))
 
 # %% [markdown]
-# All four. The runtime casts nothing, takes arrays only, and holds every fixed dimension against what was declared.
-# The float64 case is the common one: `np.ones(3)` and `np.array([0.5, 1.5])` are float64. From a tensor,
-# `tensor.numpy(force=True)` makes an array, whether it requires grad or lies on another device.
+# It refuses all four. The runtime casts nothing, accepts only arrays, and compares every fixed dimension with the
+# declared size. The float64 case is the most common, because `np.ones(3)` and `np.array([0.5, 1.5])` are float64. To
+# make an array from a tensor, call `tensor.numpy(force=True)`; it also works if the tensor requires grad or is on
+# another device.
 #
-# **Now you know.** Don't guess: `get_inputs()` knows names, types and shapes.
+# **Now you know.** Don't guess. `get_inputs()` tells you names, types and shapes.
 
 # %% exercise="run-session"
 
 # %% [markdown]
 # ## 9.5 Files and weights
 #
-# The model works on your machine, and on the server it doesn't load. How many files did you copy?
+# The model works on your machine, but doesn't load on the server. How many files did you copy?
 #
-# **Predict.** A network with 10,403 parameters (4 bytes each) is exported. How many files appear, and which is the
-# largest?
+# **Predict.** We export a network with 10,403 parameters (4 bytes each). How many files does the export write, and
+# which is the largest?
 
 # %% facts=["09-file-holds-graph-and-weights"]
 torch.manual_seed(0)
@@ -425,8 +431,9 @@ for file in sorted(place.iterdir()):
     print(f"{file.name:14} {file.stat().st_size // 1000:3} kB")
 
 # %% [markdown]
-# `external_data=True` is the default. It writes larger weights into a second file, `<name>.onnx.data`: a file in
-# protobuf, the format of ONNX, can't be larger than 2 GiB. Small weights stay inside:
+# By default it writes two files, and the second is by far the larger. With `external_data=True`, the default, larger
+# weights go into a second file, `<name>.onnx.data`, because a file in protobuf, the format of ONNX, can't be larger
+# than 2 GiB. Small weights stay inside:
 
 # %% facts=["09-file-holds-graph-and-weights"]
 proto = onnx.load(place / "two.onnx", load_external_data=False)
@@ -438,7 +445,7 @@ for tensor in proto.graph.initializer:
     )
 
 # %% [markdown]
-# On the server there is only `two.onnx`; the second file was forgotten.
+# Suppose the server has only `two.onnx`, because somebody forgot the second file.
 
 # %% facts=["09-file-holds-graph-and-weights"]
 (place / "two.onnx.data").unlink(missing_ok=True)
@@ -449,10 +456,11 @@ graph_alone = onnx.load(place / "two.onnx", load_external_data=False)
 print("without its weights:", len(graph_alone.graph.node), "nodes")
 
 # %% [markdown]
-# It shows as soon as the model is loaded. The model refers to the second file by its name, so that one must not be
-# renamed either.
+# You get an error as soon as you load the model. The model refers to the second file by its name, so you must not
+# rename that file either.
 #
-# **Now you know.** Deploy both files together and unrenamed, or write one with `external_data=False`.
+# **Now you know.** Deploy both files together under their original names, or write a single file with
+# `external_data=False`.
 
 # %% exercise="export-dynamic-batch"
 
@@ -461,10 +469,10 @@ print("without its weights:", len(graph_alone.graph.node), "nodes")
 # %% [markdown]
 # ## 9.6 The same function?
 #
-# The file of the opening passed two tests and was wrong. What do such tests look at? Here one weight in a file is
-# changed by 0.05, and in another file a node asks for an input that nobody makes.
+# The file at the start of this chapter passed two tests and was wrong. What do such tests look at? In one copy of a
+# file we change a weight by 0.05. In another, a node asks for an input that no other node computes.
 #
-# **Predict.** Does `onnx.checker` complain about the first, the second, or both?
+# **Predict.** Does `onnx.checker` reject the first copy, the second, or both?
 
 # %% facts=["09-onnx-load-and-check"]
 spoiled = onnx.ModelProto()
@@ -481,13 +489,13 @@ broken.graph.node[0].input[0] = "nobody"
 error_of(lambda: onnx.checker.check_model(broken))
 
 # %% [markdown]
-# About the second. `check_model` returns None when it is content. It looks at the structure: known operators, legal
-# attributes, every input made by somebody. Numbers are not its business.
+# It rejects only the second. `check_model` returns None if it finds no problem. It checks the structure: known
+# operators, legal attributes, and every input computed somewhere. It doesn't check numbers.
 #
-# `verify=True` does look at numbers. It runs file and model on the example that was exported, and on nothing else. The
-# example of the opening had four rows.
+# `verify=True` does check numbers. It runs the file and the model on the example of the export, and on nothing else.
+# The example at the start of the chapter had four rows.
 #
-# So compare numbers yourself, for inputs that neither has seen:
+# So compare numbers yourself, on inputs that neither has seen:
 
 # %% facts=["09-compare-with-pytorch"]
 exported = session_of(cnn_program)
@@ -510,70 +518,29 @@ for number in (1, 3, 7):
 print("against train mode:", agrees(exported, copy.deepcopy(cnn).train(), batch))
 
 # %% [markdown]
-# Nearly equal, not bit by bit: two runtimes add in different orders and fold different things, so the last digits
-# differ. `rtol=1e-3` and `atol=1e-5` are usual tolerances for float32. Four things make the test strong: eval mode,
-# inputs other than the example, sizes other than the example's (1 among them), and shapes compared before numbers,
-# because NumPy broadcasts. With `agrees`, one line finds the fault of the opening:
+# The numbers are nearly equal, not bit for bit: two runtimes add in different orders and fold different operations, so
+# the last digits differ. Usual tolerances for float32 are `rtol=1e-3` and `atol=1e-5`. Four things make the test
+# strong: eval mode, inputs other than the example, sizes other than the example's (including 1), and shapes compared
+# before numbers, because NumPy broadcasts. With `agrees`, one line finds the mistake from the start of the chapter:
 
 # %%
 for rows in (4, 2, 1):
     print(f"rows {rows}: {agrees(session_of(relative_program), Relative(), torch.randn(rows, 3))}")
 
 # %% [markdown]
-# Is the file worth the trouble? Compare sizes and times. Yours will differ.
-
-
-# %% varies="times and sizes"
-def microseconds(function) -> float:
-    """The best of five rounds."""
-    best = float("inf")
-    for _ in range(5):
-        start = time.perf_counter()
-        for _ in range(20):
-            function()
-        best = min(best, (time.perf_counter() - start) / 20)
-    return best * 1e6
-
-
-saved = io.BytesIO()
-torch.save(cnn.state_dict(), saved)
-print(f"state_dict {len(saved.getvalue()):,} bytes")
-file = cnn_program.model_proto.SerializeToString()
-print(f"ONNX       {len(file):,} bytes")
-
-options = ort.SessionOptions()
-options.intra_op_num_threads, threads = 1, torch.get_num_threads()
-torch.set_num_threads(1)
-on_one_thread = ort.InferenceSession(file, options, providers=["CPUExecutionProvider"])
-for number in (1, 64, 4096):
-    batch = torch.randn(number, 1, 8, 8)
-    array = batch.numpy()
-    with torch.inference_mode():
-        eager = microseconds(lambda batch=batch: cnn(batch))
-    runtime = microseconds(lambda array=array: on_one_thread.run(None, {"image": array}))
-    print(f"images {number:4}: PyTorch {eager:5.0f} µs, onnxruntime {runtime:5.0f} µs")
-torch.set_num_threads(threads)
-
-# %% [markdown]
-# The file holds the graph as well, which counts only where the weights are small. As for the times: with one image
-# most of PyTorch's time goes into Python and into calling one operator after the other; the runtime has planned the
-# whole graph beforehand and fused what it could. The advantage shrinks as the single operators get more to do. Measure
-# your own model, with the batch size that you will use.
-
-# %% [markdown]
-# **Now you know.** The checker proves the form, `verify=True` one example. Only other sizes and other numbers prove the
-# function.
+# **Now you know.** The checker proves the structure, and `verify=True` proves one example. Only other sizes and other
+# numbers can prove the function.
 
 # %% exercise="verify-export"
 
 # %% [markdown]
 # ## 9.7 Python that gets baked in
 #
-# The exporter saw shapes, but no numbers, and it saw them once. So what becomes of `if` and `for`? Now the opening can
-# be explained.
+# The exporter sees shapes but no numbers, and it sees them once. So what happens to `if` and `for`? The answer explains
+# the model at the start of this chapter.
 #
 # **Predict.** `x * 2 if x.shape[0] > 2 else x * 3` is exported with 4 rows and a dynamic batch. What do PyTorch and
-# onnxruntime make of ones with 1, 2 and 3 rows?
+# onnxruntime return for ones with 1, 2 and 3 rows?
 
 
 # %%
@@ -601,14 +568,14 @@ print(captured.graph_module.code.strip())
 print("rows for which this holds:", *captured.range_constraints.values())
 
 # %% [markdown]
-# A branch on a *shape* is decided during the export, silently: 4 > 2, so only `x * 2` is in the graph. For 1 and 2
-# rows the answer is wrong, and nothing says so.
+# A branch on a *shape* is decided during the export, silently. 4 > 2, so the graph has only `x * 2`. For 1 and 2 rows
+# the result is wrong, and there is no warning.
 #
-# The last lines show where this happened. `torch.export` recorded a program without a branch, and noted beside it
-# that the program holds from 3 rows on. The file has the program but not the note. So look at `range_constraints`
-# after an export, and compare the file with the model for other sizes.
+# The last lines show where this happened. `torch.export` recorded a program without a branch, and noted that the
+# program is valid from 3 rows on. The file has the program but not the note. So look at `range_constraints` after an
+# export, and compare the file with the model for other sizes.
 #
-# A branch on a *value*, `if x.sum() > 0`, is another matter:
+# A branch on a *value*, `if x.sum() > 0`, behaves differently:
 
 
 # %%
@@ -620,10 +587,10 @@ class BranchOnValue(nn.Module):
 refusal_of(lambda: export_by_batch(BranchOnValue(), torch.ones(4, 1)), lines=1)
 
 # %% [markdown]
-# Refused. A FakeTensor has no values, so nobody can say whether the sum is positive: `GuardOnDataDependentSymNode`.
-# Of the two, this is the friendlier outcome.
+# The exporter refuses it. A FakeTensor has no values, so the exporter can't know whether the sum is positive, and it
+# raises `GuardOnDataDependentSymNode`. An error is better than a wrong result.
 #
-# There are two ways to write such a decision so that it is taken anew for each input. Compare their graphs.
+# There are two ways to write a decision that is made for each input. Compare their graphs.
 
 
 # %%
@@ -646,11 +613,11 @@ for model in (ByWhere(), ByCond()):
     print(" ".join(node.op_type for node in program.model_proto.graph.node))
 
 # %% [markdown]
-# `torch.where` computes both results and selects; `torch.cond` becomes an `If` node with two small graphs inside, of
-# which only one runs. `where` is simple and fast; `cond` pays when a branch is expensive.
+# `torch.where` computes both results and selects. `torch.cond` becomes an `If` node with two small graphs, of which
+# only one runs. `where` is simple and fast; `cond` is worth it if a branch is expensive.
 #
-# **Change it.** How would you write `Relative` so that a file of it is right for one row too? `where` wants a tensor
-# for its condition. Where do you get a tensor from that holds the number of rows?
+# **Change it.** How would you write `Relative` so that its file is also right for one row? The condition of `where`
+# must be a tensor. Where do you get a tensor that contains the number of rows?
 
 
 # %%
@@ -666,21 +633,21 @@ for rows in (4, 2, 1):
 print("nodes:", " ".join(node.op_type for node in mended.model_proto.graph.node))
 
 # %% [markdown]
-# The sum of as many ones as there are rows: the file computes it, and decides with it. Plain arithmetic with a size
-# would be safe as well. It is written down with a symbol in place of the number; only a Python *decision* about it is
-# baked in.
+# You get it by adding up as many ones as there are rows. The file computes this sum, and decides with it. Plain
+# arithmetic with a size would also be safe, because the exporter records it with a symbol instead of the number. Only a
+# Python *decision* about a size is baked in.
 #
-# Now loops. Section 9.3 showed one that fixed the number of steps. Here is what the exporter made of it, for the five
-# steps of the example:
+# Now let's look at loops. The loop in section 9.3 fixed the number of steps. Here is what the exporter made of it, for
+# the five steps of the example:
 
 # %%
 print(" ".join(node.op_type for node in surprise.model_proto.graph.node))
 
 # %% [markdown]
-# The loop is gone; its rounds stand there one after the other.
+# The loop is gone; the graph has its iterations one after the other.
 #
-# **By hand.** `Decay` is a sum in which `x[:, s]` has weight 0.5 to the power of T - 1 - s. Check that for T = 3. How
-# would you write it without a loop, so that `time` may be dynamic?
+# **By hand.** `Decay` is a sum in which `x[:, s]` has the weight 0.5 to the power of T - 1 - s. Check that for T = 3.
+# How would you write it without a loop, so that `time` may be dynamic?
 
 
 # %% facts=["09-no-inplace-on-shape"]
@@ -702,12 +669,12 @@ for size in ((2, 5), (1, 1), (3, 12)):
     print(size, "agrees with the loop:", np.allclose(out, Decay()(x).numpy(), atol=1e-5))
 
 # %% [markdown]
-# With tensors in place of a loop the number of steps stays a symbol: `torch.arange(x.shape[1])` becomes a `Range` node
-# that reads the size at run time. When a step needs the result before it, and each step is linear with the same
-# coefficients, a matrix of weights in which everything above the diagonal is 0 does it for all steps at once.
+# With tensors instead of a loop, the number of steps stays a symbol: `torch.arange(x.shape[1])` becomes a `Range` node
+# that reads the size at run time. If each step depends on the result before it, and every step is linear with the same
+# coefficients, a matrix of weights, with 0 above the diagonal, computes all steps at once.
 #
-# A recurrent step that isn't linear can't be written as a sum. For `nn.GRU` and `nn.LSTM` ONNX has operators. For a
-# step that you wrote yourself there is `scan`, which takes the step as a function and calls it once for each row:
+# You can't write a recurrent step as a sum if it isn't linear. ONNX has operators for `nn.GRU` and `nn.LSTM`. For a
+# step that you wrote yourself there is `scan`, which takes the step as a function and calls it once for each time step:
 
 
 # %%
@@ -734,10 +701,10 @@ for size in ((2, 5), (1, 1), (3, 12)):
     print(size, "agrees with the loop:", np.allclose(out, h.numpy(), atol=1e-5))
 
 # %% [markdown]
-# The loop has become a `Scan` node with the step as a small graph inside, and the file runs for any number of steps.
-# In torch 2.13 `scan` is a prototype in a private module, so its name may change.
+# The loop has become a `Scan` node that contains the step as a small graph, and the file runs for any number of steps.
+# In torch 2.13, `scan` is a prototype in a private module, so its name may change.
 #
-# Not every function follows the size: `torch.linspace(0, 1, x.shape[1])`, with `time` dynamic.
+# Not every function works with a dynamic size. Here is `torch.linspace(0, 1, x.shape[1])`, with `time` dynamic:
 
 
 # %%
@@ -749,11 +716,11 @@ class Ramp(nn.Module):
 refusal_of(lambda: export(Ramp().eval(), (torch.ones(4, 5),), dynamic_shapes=({1: "time"},)))
 
 # %% [markdown]
-# The same message as for the loop: `linspace` needs a plain number, so the 5 was fixed. And a number that you write
-# yourself, as in `x.view(4, -1)`, is exported as faithfully as it runs in PyTorch: with 8 rows you still get 4. Take
-# sizes from `x.shape`, or let -1 be the batch.
+# You get the same message as for the loop: `linspace` needs a plain number, so the 5 was fixed. And a number that you
+# write yourself, as in `x.view(4, -1)`, is exported just as you wrote it. With 8 rows you still get 4, as in PyTorch.
+# Take sizes from `x.shape`, or let -1 be the batch.
 #
-# NumPy inside `forward` is a trap of the older exporter. Below, `x * np.exp(x)` goes through both.
+# NumPy inside `forward` is a trap of the older exporter. Below, both exporters export `x * np.exp(x)`.
 
 
 # %% facts=["09-avoid-numpy-in-model"] shows_warning="DeprecationWarning"
@@ -776,10 +743,10 @@ for name, model in (("old", old), ("new", new)):
 print(f"PyTorch:           f(2) = {UsesNumpy()(torch.full((1, 3), 2.0))[0, 0]:.3f}")
 
 # %% [markdown]
-# To the old exporter the result of NumPy was a constant: it kept exp(1) of the example. The new one translates plain
-# NumPy calls. Torch operations are still the safer choice.
+# For the old exporter the result of NumPy was a constant, so it kept exp(1) from the example. The new exporter
+# translates plain NumPy calls. Torch operations are still the safer choice.
 #
-# All in one table:
+# Here is everything in one table:
 #
 # | in `forward` | during the export | at run time |
 # |---|---|---|
@@ -791,17 +758,17 @@ print(f"PyTorch:           f(2) = {UsesNumpy()(torch.full((1, 3), 2.0))[0, 0]:.3
 # | `scan` | recorded, with the step as a graph | as many steps as the input has |
 # | `x.shape[0] - 1`, `torch.arange(x.shape[1])` | recorded, with a symbol | follows the size |
 #
-# The explorer puts it together. Choose a model, declare dimensions dynamic, and look how a name travels along the
-# edges; then move the sliders of the sizes to *run*, and compare PyTorch with onnxruntime. It opens with the branch
-# on a shape, at 2 rows. For which numbers of rows do the two differ?
+# The explorer puts it together. Choose a model, declare dimensions dynamic, and watch a name move along the edges. Then
+# move the size sliders in *run*, and compare PyTorch with onnxruntime. It opens with the branch on a shape, at 2 rows.
+# For which numbers of rows do the two differ?
 
 # %%
 onnx_explorer()
 
 # %% [markdown]
-# **Now you know.** Shapes are known once, values never. Decisions in Python are taken during the export; tensors decide
-# at run time. (`torch.compile` reads Python in the same way, but it may come back: it guards what it took for granted
-# and compiles again. See [chapter 14](../14_compile/compile.ipynb).)
+# **Now you know.** The exporter knows shapes once and values never. It makes Python decisions during the export, and
+# only tensors can decide at run time. (`torch.compile` reads Python in the same way, but it can come back: it guards
+# what it assumed and compiles again. See [chapter 14](../14_compile/compile.ipynb).)
 
 # %% exercise="fixed-or-dynamic"
 
@@ -816,8 +783,8 @@ onnx_explorer()
 # %% [markdown]
 # ## 9.8 Operators, translations, versions
 #
-# PyTorch has more than 1,500 operators, ONNX some 200. Sooner or later one of yours has no counterpart, such as
-# `cummax`, the largest value so far.
+# PyTorch has more than 1,500 operators, ONNX about 200. Sooner or later your model uses an operator that ONNX doesn't
+# have, such as `cummax`, the largest value so far.
 
 
 # %%
@@ -831,13 +798,12 @@ by_both = {"dynamic_shapes": ({0: "batch", 1: "time"},)}
 refusal_of(lambda: export(SoFar().eval(), (torch.ones(2, 5),), **by_both), lines=1)
 
 # %% [markdown]
-# The capture (step 1) went well, and so did step 2, which splits large operators into smaller ones; the translation
-# (step 3) found nothing for `aten.cummax.default`. There are two ways out: write the model with other operators, or
-# hand in a translation of your own. That is a function with the operator's arguments, which builds ONNX nodes with
-# onnxscript.
+# The capture (step 1) succeeded, and so did step 2, which splits large operators into smaller ones. The translation
+# (step 3) found nothing for `aten.cummax.default`. You can write the model with other operators, or pass your own
+# translation: a function with the operator's arguments, which builds ONNX nodes with onnxscript.
 #
-# **By hand.** The translation below makes a table with one row for each step. For T steps, how many numbers does it
-# hold?
+# **By hand.** The translation below makes a table with one row for each step. For T steps, how many numbers does the
+# table have?
 
 
 # %%
@@ -845,7 +811,7 @@ from onnxscript import opset18 as op
 
 
 def cummax(x, dim: int):
-    """The largest value so far along dim, and where it stands; for the last dimension of x."""
+    """The largest value so far along dim, and its index; for the last dimension of x."""
     steps = op.Shape(x, start=-1)
     square = op.Expand(op.Constant(value_float=1.0), op.Concat(steps, steps, axis=0))
     # row t: the steps 0 … t
@@ -872,12 +838,13 @@ for size in ((2, 5), (1, 1), (3, 40)):
     print(size, "values and indices as in PyTorch:", same)
 
 # %% [markdown]
-# T times T for each row: correct, but expensive for long sequences. Ties count as well: PyTorch names the *last* place
-# of the maximum, `ArgMax` by default the first. A translation is a second implementation, and is tested like one. The
-# same table serves operators that you registered yourself with `torch.library.custom_op`.
+# It has T times T numbers for each row of x. That is correct, but expensive for long sequences. Ties matter, because
+# PyTorch returns the *last* index of the maximum and `ArgMax` by default the first. A translation is a second
+# implementation, so test it like one. The same table also takes operators that you registered yourself with
+# `torch.library.custom_op`.
 #
-# The operators of ONNX come in numbered sets, *opsets*. The same model, `gelu`, is exported for 13, for 18 and for the
-# default.
+# The operators of ONNX come in numbered sets, called *opsets*. Here we export the same model, `gelu`, for opset 13, for
+# 18 and for the default.
 
 # %%
 gelu = nn.GELU().eval()
@@ -893,26 +860,38 @@ for version in (13, 18, None):
     print(f"asked for {version!s:5} opset {opset}: {nodes:20} as in PyTorch: {same}")
 
 # %% [markdown]
-# `Gelu` exists since opset 20, the default of torch 2.13; for 18 it is written out. A file says which opset it needs,
-# and a runtime says which ones it knows: when an old runtime must read the file, ask for a lower number, and look at
-# what came out. For 13 the file still says 18. The translations are written in 18, the conversion down to 13 failed,
-# and all that it leaves is a line in a log (which this chapter's setup cell keeps off the screen).
+# `Gelu` exists since opset 20, the default of torch 2.13; for 18, the exporter writes it out with other operators. A
+# file states which opset it needs, and a runtime states which opsets it knows. If an old runtime must read the file,
+# ask for a lower number, and look at what you got. When we asked for 13, the file still says 18. The translations are
+# written in 18 and the conversion down to 13 failed, but the only sign is a line in a log (which this chapter's setup
+# cell keeps off the screen).
 #
-# **Now you know.** A missing operator is a function that you can write. Read the opset from the file, not from your
-# call.
+# **Now you know.** If an operator is missing, you can write its translation. Read the opset from the file, not from
+# your call.
 #
 # ## On a GPU
 #
-# An ONNX file says nothing about devices: the session does. `providers` lists, in order, who may compute; for a CUDA
-# device the package is onnxruntime-gpu. The cell times the exported network there; without a GPU it prints one line. No
-# exercise needs it. (`run` copies each array to the device and each result back. `session.io_binding()` keeps them
-# there.)
+# An ONNX file says nothing about devices; the session chooses them. `providers` lists, in order, the devices that it
+# may use. For a CUDA device the package is onnxruntime-gpu. The cell times the exported network there; without a GPU it
+# prints one line. No exercise needs it. (`run` copies each array to the device and each result back.
+# `session.io_binding()` keeps them there.)
 
 
 # %% varies="a CUDA device changes what is shown"
+def microseconds(function) -> float:
+    """The best of five rounds."""
+    best = float("inf")
+    for _ in range(5):
+        start = time.perf_counter()
+        for _ in range(20):
+            function()
+        best = min(best, (time.perf_counter() - start) / 20)
+    return best * 1e6
+
+
 @cuda_demo("09_onnx_export")
 def on_cuda() -> None:
-    """Run the exported network on the GPU where onnxruntime can, and time it beside PyTorch."""
+    """Run the exported network on the GPU if onnxruntime can, and time both runtimes."""
     print("providers:", ", ".join(ort.get_available_providers()))
     model = copy.deepcopy(cnn).cuda()
     session = None
@@ -945,15 +924,15 @@ on_cuda()
 # %% [markdown]
 # ## Folklore, checked
 #
-# What people say about exporting, and what is so. Each row unfolds its proof: a few lines that run through only if
-# the statement on the right holds.
+# These are common beliefs about exporting and what we found. Each row unfolds a proof: a few lines that run without an
+# error only if the statement on the right is true.
 
 # %%
 folklore("09_onnx_export")
 
 # %% [markdown]
-# A proof can be run by its name. It prints one line if the fact holds on this machine and with this version of
-# PyTorch, and raises if it does not.
+# You can run a proof by its name. It prints one line if the fact holds on this machine and with this version of
+# PyTorch, and raises an error if it doesn't.
 
 # %%
 prove("09-avoid-tensor-data-in-model")
@@ -978,8 +957,8 @@ prove("09-avoid-tensor-data-in-model")
 #   and [Export a model with control flow to
 #   ONNX](https://docs.pytorch.org/tutorials/beginner/onnx/export_control_flow_model_to_onnx_tutorial.html).
 #
-# Outside of it: [ONNX Operators](https://onnx.ai/onnx/operators/), the list with the opset in which each operator
-# appeared; onnxruntime's [Python API](https://onnxruntime.ai/docs/api/python/api_summary.html); and the viewer
+# Elsewhere: [ONNX Operators](https://onnx.ai/onnx/operators/), the list with the opset in which each operator appeared;
+# onnxruntime's [Python API](https://onnxruntime.ai/docs/api/python/api_summary.html); and the viewer
 # [Netron](https://netron.app), which draws any `.onnx` file.
 #
 # **Next:** chapter 10, [Several devices, several processes](../10_multi_gpu/multi_gpu.ipynb).

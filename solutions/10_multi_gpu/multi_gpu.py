@@ -1,13 +1,13 @@
 # %% [markdown]
 # # Several devices, several processes
 #
-# One model and several processes: who holds what, who waits for whom, and what it looks like when one of them does
-# not come. After this chapter you can
+# One model and several processes: this chapter shows what each process stores, what it waits for, and what you see when
+# one of them doesn't come. After this chapter you can
 #
-# - say what DistributedDataParallel (DDP) does, and what it leaves to you: sharing out the data, evaluating, saving,
-# logging;
-# - write its pieces by hand: averaged gradients, exact evaluation, accumulation without communication, a ring
-# all-reduce, a backward pass across two processes;
+# - say what DistributedDataParallel (DDP) does, and what it leaves to you: distributing the data, evaluating, saving,
+#   logging;
+# - write its parts by hand: averaged gradients, exact evaluation, accumulation without communication, a ring
+#   all-reduce, a backward pass across two processes;
 # - compute why a job on 8 GPUs is only 3 times as fast, and what would help.
 #
 # You will also see how processes are started from a notebook and with torchrun, what a hang and a crash look like, and
@@ -62,9 +62,9 @@ from torchkata.processes import run_on_ranks
 from torchkata.verdicts import check, mistake, observe, observe_scenario, observe_value, prediction
 
 # %% [markdown]
-# Two processes train one model with DDP. There are 48 samples, 24 for each. The target is a linear function of 32
-# inputs, without noise. The loss is a method of the model, and the wrapper doesn't hand on methods, so the loop calls
-# `ddp.module.loss`.
+# Two processes train one model with DDP. There are 48 samples, 24 for each process. The target is a linear function of
+# 32 inputs, without noise. The loss is a method of the model. The wrapper doesn't expose the model's methods, so the
+# loop calls `ddp.module.loss`.
 
 
 # %%
@@ -99,15 +99,15 @@ def train(rank, world, loss_of):
 _ = run_on_ranks(train, lambda ddp, x, y: ddp.module.loss(x, y))
 
 # %% [markdown]
-# No error, no warning, and on both ranks the training loss goes to zero. But 48 samples determine 32 weights, and the
-# loss on new samples should be zero as well. Each process has learned from its own 24 samples only: a second GPU was
-# paid for, and did nothing. Section 10.3 comes back to this loop and changes one line.
+# There is no error and no warning, and the training loss goes to zero on both ranks. But 48 samples determine 32
+# weights, so the loss on new samples should be zero as well. It isn't, because each process has learned only from its
+# own 24 samples. You paid for a second GPU, and it did nothing. Section 10.3 returns to this loop and changes one line.
 #
 # ## 10.1 Processes
 #
-# A process is a separate Python with memory of its own. `torch.multiprocessing.spawn` starts some: it runs a function
-# `nprocs` times, each time in a new Python. Here it is given two arguments, and `train` writes into a tensor how many
-# it gets.
+# A process is a separate Python with its own memory. `torch.multiprocessing.spawn` starts several: it runs a function
+# `nprocs` times, each time in a new Python. Here we pass it two arguments, and `train` writes into a tensor how many
+# arguments it gets.
 
 # %% facts=["10-mp-spawn-passes-rank", "10-multiprocessing"]
 program = """
@@ -129,15 +129,16 @@ with tempfile.TemporaryDirectory() as folder:
 print(done.stdout.strip())
 
 # %% [markdown]
-# `args` has two entries, `train` gets three: spawn puts the number of the process, its *rank*, in front. And the
-# parent sees what its children wrote, because tensors in `args` travel through [shared
-# memory](https://docs.pytorch.org/docs/stable/multiprocessing.html). The function travels by its name: each child
-# imports the script to find it, and the guard `if __name__ == "__main__"` keeps the children from spawning in turn.
+# `args` has two entries and `train` gets three arguments, because spawn passes the number of the process, its *rank*,
+# as the first. And the parent sees what its children wrote, because tensors in `args` are passed through [shared
+# memory](https://docs.pytorch.org/docs/stable/multiprocessing.html). The function is passed by name, and each child
+# imports the script to find it. The guard `if __name__ == "__main__"` stops the children from spawning processes in
+# turn.
 #
-# A notebook isn't a script that a child could import. This course therefore has a helper that sends the function
-# itself: `run_on_ranks(function, *args, world=2)` calls `function(rank, world, *args)` in `world` fresh processes and
-# returns what they return, by rank. What they print is shown rank by rank, and an exception on a rank is raised again
-# in the notebook, with the rank and the line of your code.
+# A notebook isn't a script that a child could import, so this course has a helper that sends the function itself.
+# `run_on_ranks(function, *args, world=2)` calls `function(rank, world, *args)` in `world` fresh processes and returns a
+# list of their results, by rank. It shows what they print rank by rank. If a rank raises an exception, the helper
+# raises it again in the notebook, with the rank and the line of your code.
 
 
 # %%
@@ -149,13 +150,13 @@ def introduce(rank, world, greeting):
 run_on_ranks(introduce, "I am", world=3)
 
 # %% [markdown]
-# **Now you know.** Ranks are separate programs. They run the same code, and differ by one number.
+# **Now you know.** Ranks are separate processes. They run the same code and differ only in one number.
 #
 # ## 10.2 Groups and collectives
 #
-# Processes that want to talk join a *group*: each calls `dist.init_process_group` with its rank and the world size,
-# the number of processes. `run_on_ranks` has done this for you. Here is what is needed when nobody has; the function
-# runs in one process that has joined nothing yet.
+# Processes that want to communicate join a *group*: each calls `dist.init_process_group` with its rank and the world
+# size, the number of processes. `run_on_ranks` has done this for you. The next cell shows what you need without it. Its
+# function runs in one process that hasn't joined any group.
 
 
 # %% facts=["10-init-process-group-required", "10-env-init-needs-master-addr"]
@@ -175,17 +176,17 @@ def joins_alone(rank, world):
 _ = run_on_ranks(joins_alone, world=1, backend=None)
 
 # %% [markdown] facts=["10-init-process-group-nccl", "10-long-listing-rank-zero"]
-# `init_process_group` joins a group; it starts no process, and it doesn't guess. Rank, world size and the address
-# where all meet come from the environment variables RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (torchrun sets
+# `init_process_group` joins a group. It starts no process, and it doesn't guess. Rank, world size and the address where
+# all processes meet come from the environment variables RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (torchrun sets
 # them, section 10.7), from arguments, or from a store as here, a table that all processes of the group can read. A
 # group of one is enough to try DDP in a unit test.
 #
-# The first argument is the *backend*, which carries the messages: "gloo" for CPU tensors, "nccl" for GPUs. nccl needs
-# a CUDA build and a GPU for each process; elsewhere it raises. `"cpu:gloo,cuda:nccl"` has one for each kind of
-# tensor.
+# The first argument is the *backend*, which carries the messages: "gloo" for CPU tensors, "nccl" for GPUs. nccl needs a
+# CUDA build and a GPU for each process, and raises an error otherwise. `"cpu:gloo,cuda:nccl"` uses one backend for each
+# kind of tensor.
 #
-# **Predict.** Rank 0 holds 1, rank 1 holds 2, and both call `dist.all_reduce(t)`. What does `t` hold afterwards on
-# each of them? And what does the call return?
+# **Predict.** `t` is 1 on rank 0 and 2 on rank 1, and both call `dist.all_reduce(t)`. What is `t` afterwards on each
+# rank? And what does the call return?
 
 
 # %% facts=["10-gloo-two-processes"]
@@ -198,17 +199,18 @@ def reduce_all(rank, world):
 run_on_ranks(reduce_all)
 
 # %% [markdown]
-# `all_reduce` *sums*, in place, on every rank, and returns None. For a mean, divide.
+# `all_reduce` *sums* in place on every rank, so `t` is 3 on both, and it returns None. To get a mean, divide by the
+# world size.
 #
-# It has relatives, called *collectives* because every rank of the group must call them. The picture opens before an
-# `all_reduce`; press *step* until nothing new comes, then choose another one. The pieces a0, a1, … come from rank 0,
-# b0, b1, … from rank 1; a sum over the ranks reads a0+b0+c0.
+# `all_reduce` is one of several *collectives*, so called because every rank of the group must call them. The picture
+# starts before an `all_reduce`. Press *step* until nothing changes, then choose another collective. The pieces a0, a1,
+# … come from rank 0, and b0, b1, … from rank 1; a0+b0+c0 is a sum over the ranks.
 
 # %%
 collective_explorer()
 
 # %% [markdown]
-# Four of them in code, on three ranks that hold 0 1 2, 10 11 12 and 20 21 22:
+# Here are four of them in code, on three ranks with the values 0 1 2, 10 11 12 and 20 21 22:
 
 
 # %%
@@ -234,17 +236,18 @@ def four_collectives(rank, world):
 _ = run_on_ranks(four_collectives, world=3)
 
 # %% [markdown]
-# After `reduce_scatter` each rank holds a different third of the sum. If all then `all_gather` their thirds, that is
-# an `all_reduce`; sections 10.9 and 10.12 are built on it. `all_gather_object` takes anything that can be pickled.
+# After `reduce_scatter` each rank has a different third of the sum. If the ranks then `all_gather` their thirds, the
+# result is an `all_reduce`. Sections 10.9 and 10.12 build on this. `all_gather_object` accepts anything that can be
+# pickled.
 #
-# **Now you know.** A collective is a call that all ranks make. It writes its result into tensors that you bring.
+# **Now you know.** A collective is a call that all ranks make. It writes its result into tensors that you pass.
 #
 # ## 10.3 Data parallelism, and DDP
 #
-# In data parallelism each rank holds the whole model and gets a part of the batch.
+# In data parallelism each rank has the whole model and gets a part of the batch.
 #
-# **Predict.** The loss is a mean over 8 rows. Is the average of two parts' gradients the gradient of the whole batch,
-# for 4 + 4 rows, and for 2 + 6?
+# **Predict.** The loss is a mean over 8 rows. We compute the gradients of two parts and average them. Is the average
+# the gradient of the whole batch, for 4 + 4 rows and for 2 + 6 rows?
 
 
 # %% facts=["10-data-parallel-idea"]
@@ -269,14 +272,14 @@ for cut in (4, 2):
     print("           the sum is the whole:    ", is_close(first + second, whole))
 
 # %% [markdown]
-# For a mean loss and *equal* parts the average is right. With unequal parts the average of means is not the mean, and
-# a sum is wrong in both cases.
+# The average is right for a mean loss and *equal* parts. For unequal parts, the average of the means is not the mean of
+# all rows. The sum is wrong in both cases.
 #
-# So data parallelism takes two lines after `backward`: all_reduce each gradient, divide by the world size.
+# So data parallelism takes two lines after `backward`: all_reduce each gradient, and divide it by the world size.
 # `DistributedDataParallel`, DDP for short, does the same while backward is still running.
 #
-# **Predict.** The ranks build their models from different seeds. Are the weights equal on both after
-# `DistributedDataParallel(model)`? And after three steps on different data?
+# **Predict.** The ranks build their models from different seeds. Are the weights equal on both ranks after
+# `DistributedDataParallel(model)`? And are they equal after three steps on different data?
 
 
 # %% facts=["10-ddp-replicas-stay-equal", "10-ddp-synchronizes-gradients", "10-ddp-multi-process"]
@@ -317,12 +320,13 @@ def different_seeds(rank, world):
 _ = run_on_ranks(different_seeds)
 
 # %% [markdown]
-# Building DDP broadcasts the parameters of rank 0, once. From then on equal weights, equal gradients and equal
-# optimizers keep the replicas equal; parameters are never sent again. Each rank runs its own optimizer. (Buffers,
-# such as BatchNorm's running averages, are taken from rank 0 anew at each forward: the option `broadcast_buffers`.)
+# They are equal both times. When you build DDP, it broadcasts the parameters of rank 0, once. From then on, equal
+# weights, equal gradients and equal optimizers keep the replicas equal, and DDP never sends parameters again. Each rank
+# runs its own optimizer. (Buffers, such as BatchNorm's running averages, are copied from rank 0 again at each forward;
+# the option `broadcast_buffers` controls this.)
 #
-# **Predict.** Each rank passes a batch of 4 rows to `ddp`. How many rows come back? With `DataLoader(batch_size=32)`
-# on each of two ranks, how many samples go into an optimizer step?
+# **Predict.** Each rank passes a batch of 4 rows to `ddp`. How many rows does it get back? With
+# `DataLoader(batch_size=32)` on each of two ranks, how many samples does an optimizer step use?
 
 
 # %% facts=["10-ddp-does-not-shard-input", "10-ddp-listing-gloo-on-rank-device", "10-ddp-multi-process"]
@@ -337,32 +341,31 @@ def what_the_wrapper_is(rank, world):
 _ = run_on_ranks(what_the_wrapper_is, world=1)
 
 # %% [markdown]
-# Four rows: DDP splits nothing. Each rank must bring its own share, and an optimizer step sees 32 samples *per rank*,
-# here 64. The wrapper is a module with one child, `module`, so every key of its state_dict begins with `module.`;
-# save `ddp.module.state_dict()`. Listings with `model.to(rank)` and `device_ids=[rank]` are for GPUs; on the CPU
-# leave both out.
+# It gets four rows back, because DDP splits nothing. Each rank must load its own share, and an optimizer step uses 32
+# samples *per rank*, here 64. The wrapper is a module with one child, `module`, so every key of its state_dict starts
+# with `module.`; save `ddp.module.state_dict()` instead. Code with `model.to(rank)` and `device_ids=[rank]` is for
+# GPUs; leave both out on the CPU.
 #
-# **Find the line.** In the loop at the top of the chapter, which line goes past the wrapper?
+# **Find the line.** Which line of the loop at the top of the chapter bypasses the wrapper?
 
 # %% facts=["10-ddp-synchronizes-gradients"]
 _ = run_on_ranks(train, lambda ddp, x, y: F.mse_loss(ddp(x), y))
 
 # %% [markdown]
-# `ddp.module.loss` calls the bare model, and the forward of DDP never runs. That forward is where DDP gets ready to
-# average in the backward that follows; without it each rank keeps its local gradients. It is the mistake of
-# `layer.forward(x)` in chapter 6 again: the call must go through the object that does the work. Call `ddp(x)` and
-# compute the loss outside, or let the model's `forward` return the loss. And where you are in doubt, ask
-# `same_everywhere` after some steps.
+# `ddp.module.loss` calls the bare model, so the forward of DDP never runs. That forward is where DDP prepares to
+# average in the backward that follows; without it, each rank keeps its local gradients. It is the same mistake as
+# `layer.forward(x)` in chapter 6: you must call the object that does the work. Call `ddp(x)` and compute the loss
+# outside, or let the model's `forward` return the loss. If you are in doubt, call `same_everywhere` after some steps.
 #
-# **Now you know.** DDP copies rank 0's weights once, and averages gradients in each backward that follows a forward
-# of its own. The rest is yours.
+# **Now you know.** DDP copies rank 0's weights once, and averages gradients in each backward that follows its own
+# forward. The rest is your job.
 #
 # ## 10.4 Data for several ranks
 #
-# The share of each rank is usually chosen by a `DistributedSampler`. It needs the number of ranks and the own rank,
-# and asks the process group if they are not given.
+# Usually a `DistributedSampler` chooses the share of each rank. It needs the number of ranks and its own rank, and asks
+# the process group if you don't pass them.
 #
-# **Predict.** 5 samples, 2 ranks, no shuffling: which indices does rank 1 get?
+# **Predict.** There are 5 samples and 2 ranks, without shuffling. Which indices does rank 1 get?
 
 # %% facts=["10-distributed-sampler-exclusive", "10-sampler-needs-process-group"]
 for n, drop_last in ((6, False), (5, False), (5, True)):
@@ -371,12 +374,12 @@ for n, drop_last in ((6, False), (5, False), (5, True)):
     print(f"{n} samples, drop_last={drop_last!s:5}: {given}")
 
 # %% [markdown]
-# Rank 1 gets 1, 3 and 0: shares are interleaved, and sample 0 comes twice, so that both ranks take equally many
-# steps. With `drop_last=True` the tail is left out instead. Either way the shares have equal sizes, but they are
-# disjoint *and* complete only when the length divides. Padding is harmless in training and wrong in evaluation, where
-# a sample that comes twice counts twice.
+# Rank 1 gets 1, 3 and 0. The shares are interleaved, and sample 0 comes twice, so that both ranks take the same number
+# of steps. With `drop_last=True` the sampler drops the tail instead. Either way the shares have equal sizes, but they
+# are disjoint *and* complete only if the number of samples is a multiple of the number of ranks. A repeated sample does
+# no harm in training. In evaluation it is wrong, because the sample counts twice.
 #
-# Try other numbers. Repeated samples are marked by the word "again".
+# Try other numbers. The word "again" marks repeated samples.
 
 # %%
 sampler_explorer()
@@ -399,11 +402,13 @@ for reminded in (False, True):
 error_of(lambda: DataLoader(data, shuffle=True, sampler=sampler))
 
 # %% [markdown]
-# One, unless you call `sampler.set_epoch(epoch)` at the start of each epoch. All ranks must draw the same
-# permutation, or their shares would overlap; so it is computed from the seed and the epoch's number, and a sampler
-# that isn't told the epoch stays at 0. It is the sampler that shuffles; the DataLoader refuses to do it once more.
+# It sees only one order, unless you call `sampler.set_epoch(epoch)` at the start of each epoch. All ranks must draw the
+# same permutation, or their shares would overlap. The sampler therefore computes the permutation from the seed and the
+# epoch's number, and a sampler that isn't told the epoch stays at 0. Because the sampler shuffles, the DataLoader
+# refuses `shuffle=True`.
 #
-# **Now you know.** Equal shares are bought with repeated or dropped samples, and new orders with `set_epoch`.
+# **Now you know.** A sampler makes the shares equal by repeating or dropping samples, and needs `set_epoch` to change
+# their order.
 
 # %% exercise="who-trains-on-what"
 
@@ -412,10 +417,10 @@ error_of(lambda: DataLoader(data, shuffle=True, sampler=sampler))
 # %% [markdown]
 # ## 10.5 A hang, and a crash
 #
-# The worst mistake with collectives raises nothing.
+# The worst mistake with collectives raises no error.
 #
-# **Predict.** Both ranks add up a loss and an accuracy over the ranks, but rank 1 in another order. The losses are
-# 0.5 and 1.5, the accuracies 10 and 20. What comes out?
+# **Predict.** Both ranks sum a loss and an accuracy over the ranks, but rank 1 does it in the opposite order. The
+# losses are 0.5 and 1.5, the accuracies 10 and 20. What does each rank get?
 
 
 # %%
@@ -430,12 +435,12 @@ for rank, metrics in enumerate(run_on_ranks(two_metrics)):
     print(f"rank {rank}: {metrics}")
 
 # %% [markdown]
-# Nonsense, without an error, and not even the same on both: 0.5 + 20 is rank 0's loss and rank 1's accuracy.
-# Collectives find each other by the *order* of the calls. They know nothing of names. The rest of this section
-# follows from that.
+# They get nonsense, without an error, and not even the same nonsense: 0.5 + 20 is rank 0's loss plus rank 1's accuracy.
+# Collectives are matched by the *order* of the calls, because they have no names. The rest of this section follows from
+# that.
 #
-# Now the orders don't differ, but one rank makes fewer calls: the data was split by hand, and rank 0 has one batch
-# more.
+# In the next cell the order is the same, but one rank makes fewer calls. The data was split by hand, and rank 0 has one
+# batch more.
 
 
 # %% facts=["10-ddp-does-not-shard-input"]
@@ -452,19 +457,19 @@ error_of(lambda: run_on_ranks(uneven, False, stall=1.0))
 print("with join:", run_on_ranks(uneven, True))
 
 # %% [markdown]
-# Rank 0 waits in its third backward for the gradients of a rank that is done. `stall=1.0` tells our helper to give up
-# when no rank has used the processor for a second; it then looks where each rank stands. The usual causes are uneven
-# shares, and a collective under an `if` that is not true on all ranks: `if rank == 0`, a metric that only one rank
-# has. The sampler pads to avoid the first. `ddp.join()` is another way out: a rank that has run out of data answers
-# the others' all_reduces with zeros.
+# Rank 0 waits in its third backward for the gradients of a rank that has already finished. `stall=1.0` tells our helper
+# to give up when no rank has used the processor for a second; it then reports the line where each rank is. The usual
+# causes are uneven shares, and a collective under an `if` that is not true on all ranks, such as `if rank == 0` or a
+# metric that only one rank has. The sampler repeats samples to avoid uneven shares. `ddp.join()` is another solution: a
+# rank that has run out of data answers the others' all_reduces with zeros.
 #
-# In real life nobody looks. To look yourself, run `py-spy dump --pid …` on each rank (`pip install py-spy`): it prints
-# the line at which the Python code of a running process stands. What ends a hang is the group's timeout, by default 30
-# minutes with gloo and 10 with nccl; `init_process_group(timeout=…)` sets another one. With nccl PyTorch can then write
-# the last collectives of each rank into files, and a script compares them: the [flight
-# recorder](https://docs.pytorch.org/tutorials/unstable/flight_recorder_tutorial.html), which is switched on by
-# [variables named TORCH_NCCL_…](https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html). A barrier
-# that says who is missing exists for gloo only:
+# In a real job nobody reports this for you. To look yourself, run `py-spy dump --pid …` on each rank (`pip install
+# py-spy`); it prints the line that a running Python process is executing. A hang ends with the group's timeout, by
+# default 30 minutes with gloo and 10 with nccl; `init_process_group(timeout=…)` sets another. With nccl, PyTorch can
+# then write the last collectives of each rank into files, which a script compares. This [flight
+# recorder](https://docs.pytorch.org/tutorials/unstable/flight_recorder_tutorial.html) is turned on by [variables named
+# TORCH_NCCL_…](https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html). Only gloo has a barrier
+# that says which rank is missing:
 
 
 # %%
@@ -489,7 +494,7 @@ def waits_one_second(rank, world):
 _ = run_on_ranks(waits_one_second)
 
 # %% [markdown]
-# **Predict.** Rank 1 raises, while rank 0 waits for it. Does rank 0 wait for ever?
+# **Predict.** Rank 1 raises an exception while rank 0 waits for it. Does rank 0 wait forever?
 
 
 # %%
@@ -506,9 +511,9 @@ def one_raises(rank, world):
 error_of(lambda: run_on_ranks(one_raises))
 
 # %% [markdown]
-# No: when a process ends, its connections close, and the others fail in their next collective, with a message about
-# the network. So of several errors look for the one that is *not* about a connection; it is the cause. (With nccl, a
-# GPU may wait for a dead partner until the timeout.)
+# It doesn't. When a process ends, its connections close, and the other ranks fail in their next collective with a
+# message about the network. So if you see several errors, look for the error that is *not* about a connection, because
+# it is the cause. (With nccl, a GPU may wait for a dead partner until the timeout.)
 #
 # | what you see | what has happened | where to look |
 # |---|---|---|
@@ -516,20 +521,20 @@ error_of(lambda: run_on_ranks(one_raises))
 # | nothing moves; a timeout | a rank leaves a call out | an `if` around a collective, uneven shares |
 # | errors about connections | another rank has ended | the log of the rank that failed first |
 #
-# **Now you know.** Every rank must make the same calls in the same order. Nonsense, hangs and broken connections are
-# three ways of not doing so.
+# **Now you know.** Every rank must make the same calls in the same order. If it doesn't, you get nonsense, a hang or a
+# broken connection.
 
 # %% exercise="reduce-metrics"
 
 # %% [markdown]
 # ## 10.6 When the gradients travel
 #
-# DDP starts sending during backward: as soon as a *bucket* of gradients is complete, its all_reduce begins, while
-# autograd works on the layers below. When several micro-batches are added up before a step, they need to be sent only
-# once. `ddp.no_sync()` keeps DDP silent.
+# DDP starts sending during backward. As soon as a *bucket* of gradients is complete, its all_reduce starts, while
+# autograd works on the layers below. If you accumulate several micro-batches before a step, the gradients need to be
+# sent only once. `ddp.no_sync()` stops DDP from sending.
 #
-# **Predict.** In each backward the local gradient is 1 on rank 0 and 2 on rank 1. What does `.grad` hold after one
-# backward under `no_sync`, and after another one without?
+# **Predict.** In each backward the local gradient is 1 on rank 0 and 2 on rank 1. What is `.grad` after one backward
+# under `no_sync`, and after a second backward without it?
 
 
 # %% facts=["10-ddp-synchronizes-gradients"]
@@ -554,12 +559,12 @@ for rank, (silent, loud, alone) in enumerate(run_on_ranks(silent_then_loud)):
     print(f"rank {rank}: silent {silent}, then loud {loud}; no_sync around backward only: {alone}")
 
 # %% [markdown]
-# Under `no_sync` each rank keeps its own. The next ordinary backward averages what has piled up, 2 and 4. The last
-# number shows a trap: around backward alone `no_sync` does nothing, since DDP gets ready to send in *forward*
-# (section 10.3).
+# Under `no_sync` each rank keeps its own gradient, 1 or 2. The next ordinary backward averages the accumulated
+# gradients, 2 and 4, so both ranks have 3. The last number shows a trap: `no_sync` around backward alone does nothing,
+# because DDP prepares to send in *forward* (section 10.3).
 #
-# The other thing that DDP settles early is which gradients will come. The model below has two branches, and uses one
-# of them in each forward.
+# DDP also decides early which gradients it waits for. The model below has two branches and uses one of them in each
+# forward.
 
 
 # %%
@@ -586,12 +591,12 @@ def unused_branch(rank, world):
 _ = run_on_ranks(unused_branch)
 
 # %% [markdown]
-# The first step passes, the second one complains: the bucket still waits for a gradient that never came. With
-# `find_unused_parameters=True` DDP looks through the graph after each forward, and a parameter that was not used
-# counts as zeros: here each branch gets half of the gradient that one rank had for it. Averaging by hand has to do
-# the same.
+# The first step passes and the second raises an error, because the bucket still waits for a gradient that never came.
+# With `find_unused_parameters=True`, DDP searches the graph after each forward and counts the gradient of an unused
+# parameter as zeros. Here each branch gets half of the gradient that one rank computed for it. If you average by hand,
+# you must do the same.
 #
-# **Now you know.** What is averaged, and whether, is settled in DDP's forward; the sending goes on during backward.
+# **Now you know.** DDP decides in its forward whether it averages, and which gradients. It sends them during backward.
 
 # %% exercise="average-gradients"
 
@@ -600,11 +605,11 @@ _ = run_on_ranks(unused_branch)
 # %% [markdown]
 # ## 10.7 Running a script: torchrun
 #
-# *If you read this chapter in two sittings, the second begins here.*
+# *If you read this chapter in two sittings, start the second here.*
 #
-# Outside of notebooks the processes are started by `torchrun`, which is short for `python -m torch.distributed.run`.
-# It starts the script several times and sets RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT for each. The
-# next cell does `torchrun --standalone --nproc-per-node=2 script.py --epochs=4`:
+# Outside notebooks, you start the processes with `torchrun`, which is short for `python -m torch.distributed.run`. It
+# starts the script several times and sets RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT for each process.
+# The next cell does `torchrun --standalone --nproc-per-node=2 script.py --epochs=4`:
 
 # %% facts=["10-env-init-needs-master-addr", "10-init-process-group-required"]
 ddp_script = """
@@ -648,16 +653,16 @@ done = torchrun(ddp_script, "--standalone", "--nproc-per-node=2", more=("--epoch
 print("\n".join(sorted(done.stdout.splitlines())))
 
 # %% [markdown]
-# What stands before the script's name belongs to the launcher, what follows it to the script. The script says nothing
-# about where it runs, so it serves for one process and for a hundred. On GPUs it would add
+# Options before the script's name are for the launcher, and options after it are for the script. The script says
+# nothing about where it runs, so it works for one process and for a hundred. On GPUs you would add
 # `torch.cuda.set_device(local)`.
 #
-# On several machines the same command is typed on each. They meet at an address that all of them know:
+# On several machines, you run the same command on each. They meet at an address that all of them know:
 #
 #     torchrun --nnodes=2 --nproc-per-node=2 \
 #         --rdzv-backend=c10d --rdzv-endpoint=HOST:PORT --rdzv-id=JOB script.py
 #
-# RANK counts through, and LOCAL_RANK, which picks the GPU, begins at 0 on each machine:
+# RANK counts across all machines. LOCAL_RANK, which picks the GPU, starts at 0 on each machine:
 #
 # | variable | machine 0 | machine 0 | machine 1 | machine 1 |
 # |---|---|---|---|---|
@@ -665,10 +670,10 @@ print("\n".join(sorted(done.stdout.splitlines())))
 # | LOCAL_RANK | 0 | 1 | 0 | 1 |
 # | WORLD_SIZE | 4 | 4 | 4 | 4 |
 #
-# For a debugger no launcher is needed: set the five variables by hand, RANK=0 and WORLD_SIZE=1 among them, and start
+# To use a debugger, you don't need a launcher. Set the five variables by hand, with RANK=0 and WORLD_SIZE=1, and start
 # the script as one process.
 #
-# Older tutorials start `torch.distributed.launch`. Compare what the script gets:
+# Older tutorials use `torch.distributed.launch`. Compare what the script gets:
 
 # %% facts=["10-launch-py-deprecated"]
 plain_script = """
@@ -681,12 +686,12 @@ print(old.stdout.strip())
 print(re.search(r"FutureWarning: .*", old.stderr)[0])
 
 # %% [markdown]
-# The old launcher passed `--local-rank` to the script as well, and many a script still waits for it. With torchrun
-# read `os.environ["LOCAL_RANK"]`.
+# The old launcher also passed `--local-rank` to the script, and many scripts still expect it. With torchrun, read
+# `os.environ["LOCAL_RANK"]`.
 #
 # ### A crash under torchrun
 #
-# Rank 1 raises at once; rank 0 has work for another ten minutes. The launcher watches both.
+# Rank 1 raises an exception immediately, while rank 0 has work for another ten minutes. The launcher watches both.
 
 # %%
 crash_script = """
@@ -707,15 +712,15 @@ pids = [int(line.split()[1]) for line in done.stdout.splitlines()]
 print("started:", len(pids), " still running:", sum(psutil.pid_exists(pid) for pid in pids))
 
 # %% [markdown]
-# When one process fails, torchrun ends the others, at once. At the end of its log stands a table with the "Root
-# Cause": the rank that failed first, and its exit code. Begin reading there. (A negative exit code is a signal: -9 is
-# often the system's way of saying that memory ran out.) With `--max-restarts` torchrun starts all ranks anew, and the
-# script has to go on from its last checkpoint; see [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html).
+# When one process fails, torchrun ends the others immediately. Its log ends with a table that names the "Root Cause":
+# the rank that failed first, and its exit code. Start reading there. (A negative exit code is a signal. -9 often means
+# that the system ran out of memory.) With `--max-restarts`, torchrun restarts all ranks, and the script must continue
+# from its last checkpoint; see [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html).
 #
 # ### Saving and loading
 #
-# All ranks hold the same weights, so one of them saves. Here rank 0 needs half a second to write, and rank 1 loads
-# the file right away; then the same with a barrier in between.
+# All ranks have the same weights, so only one of them saves. Here rank 0 needs half a second to write. First rank 1
+# loads the file right away; then both do the same with a barrier in between.
 
 
 # %%
@@ -736,28 +741,28 @@ with tempfile.TemporaryDirectory() as folder:
     run_on_ranks(save_and_load, folder)
 
 # %% [markdown]
-# Without the barrier rank 1 finds nothing, or worse: half a file, or the one of last week. The barrier stands outside
-# of the `if`, since all ranks must call it. The keys carry no `module.`, because `ddp.module` was saved, and
-# `map_location` keeps eight ranks from loading onto the GPU that rank 0 saved from.
+# Without the barrier, rank 1 finds no file, or worse, half a file or last week's file. The barrier is outside the `if`,
+# because all ranks must call it. The keys don't start with `module.`, because we saved `ddp.module`, and `map_location`
+# prevents eight ranks from all loading onto the GPU that rank 0 saved from.
 #
-# **Now you know.** torchrun tells each process who it is, and ends all when one fails. One rank writes; the others
-# wait until they know that it has.
+# **Now you know.** torchrun tells each process its rank, and ends all processes when one fails. One rank writes a file,
+# and the others wait until they know that it has.
 
 # %% exercise="rank-zero-save"
 
 # %% [markdown]
 # ## 10.8 What DDP sends
 #
-# DDP doesn't send parameter by parameter; it packs gradients into buckets. A [communication
-# hook](https://docs.pytorch.org/docs/stable/ddp_comm_hooks.html) replaces its all_reduce, and so it can look at them.
-# The one below writes down what it gets, and starts the all_reduce itself. It must not wait, or nothing would overlap
+# DDP doesn't send each gradient by itself; it packs gradients into buckets. A [communication
+# hook](https://docs.pytorch.org/docs/stable/ddp_comm_hooks.html) replaces DDP's all_reduce, so it can inspect the
+# buckets. The hook below records what it gets and starts the all_reduce itself. If it waited, nothing would overlap
 # with backward, so it returns a *future*. With `async_op=True` a collective returns a handle at once, and
-# `get_future().then(f)` is what `f` will make of the sum when it has arrived.
+# `get_future().then(f)` is what `f` will return for the sum when it arrives.
 #
-# A bucket takes whole gradients, and is closed as soon as it has *reached* its cap.
+# A bucket contains whole gradients, and is closed as soon as it has *reached* its cap.
 #
-# **Predict.** Three layers of 640,000 weights (2.4 MiB) each, and `bucket_cap_mb=4`. How many buckets are sent, with
-# which layers, and which goes first? Does the batch size matter?
+# **Predict.** There are three layers with 640,000 weights (2.4 MiB) each, and `bucket_cap_mb=4`. How many buckets does
+# DDP send, with which layers, and which bucket is sent first? Does the batch size matter?
 
 
 # %% facts=["10-ddp-synchronizes-gradients"]
@@ -790,13 +795,13 @@ def look_at_buckets(rank, world):
 _ = run_on_ranks(look_at_buckets)
 
 # %% [markdown]
-# Two, and the first is larger than its cap: one gradient leaves it below 4 MiB, so it takes a second. (By default the
-# cap is 25 MiB, and 1 MiB for the first bucket, so that sending begins early.) The last layers come first, since
-# backward begins there.
+# DDP sends two buckets, and the first is larger than its cap: one gradient leaves it below 4 MiB, so it takes a second.
+# (By default the cap is 25 MiB, and 1 MiB for the first bucket, so that sending starts early.) The last layers come
+# first, because backward starts there.
 #
-# The batch size doesn't matter: the volume is that of the trainable parameters. Larger batches on each rank therefore
-# make communication cheaper in proportion. A hook may also send something smaller; the library has hooks for float16
-# and bfloat16. With a hook of your own nobody divides by the world size for you.
+# The batch size doesn't matter, because the amount of data is that of the trainable parameters. Larger batches on each
+# rank therefore make communication relatively cheaper. A hook can also send something smaller; PyTorch has hooks for
+# float16 and bfloat16. If you register your own hook, it must also divide by the world size.
 #
 # **Now you know.** In each step DDP sends as many bytes as the trainable parameters have, in buckets, last layers
 # first.
@@ -806,23 +811,24 @@ _ = run_on_ranks(look_at_buckets)
 # %% [markdown]
 # ## 10.9 All-reduce as a ring
 #
-# How is `all_reduce` itself made? If everybody sent the whole tensor to everybody, each rank would send world − 1
-# copies. In a *ring* each talks to its right neighbour only, and sends one chunk per step.
+# How does `all_reduce` itself work? If every rank sent the whole tensor to every other rank, each would send world − 1
+# copies. In a *ring*, each rank sends only to its right neighbour, one chunk per step.
 #
-# Press *step* and go through it. Below each chunk stand the ranks whose numbers are in it. After how many steps does
-# each of four ranks own *one* chunk that is complete, and after how many has everybody all?
+# Press *step* to go through it. Below each chunk you see the ranks whose numbers are in it. After how many steps does
+# each of four ranks have *one* complete chunk, and after how many steps do all ranks have everything?
 
 # %%
 ring_stepper()
 
 # %% [markdown]
-# After 3 steps rank r owns the complete chunk r + 1 (modulo 4): that was a reduce_scatter. Three more steps of
-# passing on what is complete, an all_gather, and all have all. Each rank has sent 6 chunks, 6/4 of the tensor; in
-# general 2 (world − 1) / world of it: 1.0 tensors with 2 ranks, 1.75 with 8, 1.97 with 64. It never gets to two.
+# After 3 steps rank r has the complete chunk r + 1 (modulo 4); this was a reduce_scatter. In three more steps, an
+# all_gather, the ranks pass on the complete chunks, and then every rank has everything. Each rank has sent 6 chunks,
+# 6/4 of the tensor. In general it sends 2 (world − 1) / world of the tensor: 1.0 tensors with 2 ranks, 1.75 with 8,
+# 1.97 with 64, and always less than two.
 #
-# In code the messages are *point to point*: `dist.send` to one rank, `dist.recv` from one.
+# In code, the messages are *point to point*: `dist.send` sends to one rank, and `dist.recv` receives from one rank.
 #
-# **Predict.** In each step every rank sends to the right and receives from the left. What happens if all of them call
+# **Predict.** In each step every rank sends to the right and receives from the left. What happens if all ranks call
 # `dist.send` first and `dist.recv` afterwards?
 
 
@@ -844,10 +850,10 @@ error_of(lambda: run_on_ranks(everybody_sends_first, False, stall=1.0))
 print("isend and irecv:", run_on_ranks(everybody_sends_first, True))
 
 # %% [markdown]
-# `send` returns when the partner receives, and the partner is busy sending. `isend` and `irecv` return at once with a
-# handle; start both, then wait for both. Until then the tensors belong to the message: don't write into them.
+# They hang. `send` returns when the partner receives, but the partner is also busy sending. `isend` and `irecv` return
+# a handle at once, so start both, then wait for both. Don't write into the tensors until you have waited.
 #
-# **Now you know.** A ring all-reduce is a reduce_scatter and an all_gather, and each rank sends less than two
+# **Now you know.** A ring all-reduce is a reduce_scatter followed by an all_gather. Each rank sends less than two
 # tensors, however many ranks there are.
 
 # %% exercise="ring-all-reduce"
@@ -855,9 +861,9 @@ print("isend and irecv:", run_on_ranks(everybody_sends_first, True))
 # %% [markdown]
 # ## 10.10 Why 8 GPUs are only 3 times as fast
 #
-# Two numbers describe a connection: its *latency*, the time that a message takes even if it is empty, and its
-# *bandwidth*, bytes a second. A message takes latency + bytes / bandwidth. Here are both for two processes of this
-# machine, from an all_reduce of one number and one of 40 MB.
+# Two numbers describe a connection. Its *latency* is the time that even an empty message takes, and its *bandwidth* is
+# the number of bytes per second. A message takes latency + bytes / bandwidth. Here are both for two processes on this
+# machine, measured with an all_reduce of one number and of 40 MB.
 
 
 # %% varies="times differ from run to run"
@@ -881,13 +887,13 @@ print(f"latency {small * 1e3:.2f} ms, bandwidth {bandwidth / 1e9:.1f} GB/s")
 print(f"in the time of one latency {small * bandwidth / 1e3:.0f} kB could have travelled")
 
 # %% [markdown]
-# Now a job. A model has 100 million parameters, so 400 MB of float32 gradients. One GPU computes 0.15 ms forward and
-# 0.30 ms backward for each sample, and takes batches of 256. You rent 8 GPUs, give each an eighth of the batch, and
-# training becomes 3 times as fast. Why?
+# Now consider a real job. A model has 100 million parameters, so 400 MB of float32 gradients. One GPU computes 0.15 ms
+# forward and 0.30 ms backward for each sample, and takes batches of 256. You rent 8 GPUs and give each an eighth of the
+# batch, and training becomes only 3 times as fast. Why?
 #
-# The model of a step: a bucket can leave when backward has filled it and the connection is free, and a ring
-# all_reduce of it takes 2 (world − 1) messages of 1/world of its size. The step ends when backward is done *and* the
-# last bucket has arrived. (The optimizer is left out.) The GPUs are connected by PCIe, at about 25 GB/s.
+# We model a step as follows. DDP sends a bucket when backward has filled it and the connection is free, and a ring
+# all_reduce of the bucket takes 2 (world − 1) messages of 1/world of its size. The step ends when backward is done
+# *and* the last bucket has arrived. (We leave out the optimizer.) The GPUs are connected by PCIe, at about 25 GB/s.
 
 
 # %%
@@ -914,13 +920,13 @@ print(f"8 GPUs with 32 samples each: {speedup(32):.1f} times as fast")
 overlap({"32 samples on each GPU": one_step(32), "128 samples on each GPU": one_step(128)})
 
 # %% [markdown]
-# An eighth of the batch takes an eighth of the computing, 14.4 ms, but a step takes 37.9. The gradients are as many
-# as before: 1.75 · 400 MB at 25 GB/s are 28 ms, and the latencies of 16 buckets add 4.5. Backward can hide only what
-# fits into its 9.6 ms. With 128 samples on each GPU it lasts 38.4 ms, and all but the last bucket disappears behind
-# it.
+# An eighth of the batch takes an eighth of the computing time, 14.4 ms, but a step takes 37.9 ms. The size of the
+# gradients is the same as before: 1.75 · 400 MB at 25 GB/s take 28 ms, and the latencies of 16 buckets add 4.5 ms.
+# Backward can hide only what fits into its 9.6 ms. With 128 samples on each GPU, backward takes 38.4 ms and hides
+# everything except the last bucket.
 #
-# **Predict.** Back to 32 samples each. Does each of these help or harm: a connection with twice the bandwidth,
-# gradients sent in bfloat16, buckets of 1 MB, a single bucket? And are 64 GPUs 8 times as fast as 8?
+# **Predict.** We go back to 32 samples on each GPU. Does each of these changes help or hurt: a connection with twice
+# the bandwidth, gradients sent in bfloat16, buckets of 1 MB, a single bucket? And are 64 GPUs 8 times as fast as 8?
 
 # %%
 jobs = {
@@ -938,23 +944,24 @@ for name, changes in jobs.items():
     print(f"{name:24}{speedup(**{'samples': 32} | changes):5.1f} times as fast as one GPU")
 
 # %% [markdown]
-# Half the bytes and twice the bandwidth are nearly the same; fewer bytes also need fewer buckets. Small buckets pay
-# the latency 14 times for each megabyte, and one large bucket leaves when backward is over: that is why there are
-# buckets, and why they are neither. 64 GPUs are not 8 but 4 times as fast as 8, since each bucket now takes 126
-# messages in place of 14. (That is why nccl also has trees.) Over plain Ethernet, 8 GPUs are slower
-# than one.
+# Half the bytes help about as much as twice the bandwidth; fewer bytes also need fewer buckets. Small buckets hurt,
+# because each megabyte pays the latency 14 times. One large bucket also hurts, because it can leave only when backward
+# is over. That is why DDP has buckets, and why they are neither small nor large. 64 GPUs are not 8 but 4 times as fast
+# as 8, because each bucket now takes 126 messages instead of 14. (That is why nccl also uses trees.) Over plain
+# Ethernet, 8 GPUs are slower than one.
 #
-# The cheapest change is in the last line. Computing grows with the samples on each GPU, communication doesn't:
+# The cheapest change is in the last line. The computing time grows with the samples on each GPU, but the communication
+# time doesn't:
 #
 # > Communication is hidden, roughly, while bytes · 2 (world − 1) / world / bandwidth is less than the time of backward.
 #
-# More samples on each GPU give the gradients more time to travel in, and several micro-batches under `no_sync` send
-# them less often. But both make the batch larger, and that is another training: look at the learning rate and the
-# number of steps again.
+# With more samples on each GPU, the gradients have more time to travel. Several micro-batches under `no_sync` send them
+# less often. But both make the batch larger, which changes the training, so reconsider the learning rate and the number
+# of steps.
 #
-# Communication isn't the only suspect. All ranks wait for the slowest, and the time that isn't divided stays: if 5%
-# of a step is logging, or evaluation on rank 0, 8 GPUs can't be more than 1 / (0.05 + 0.95 / 8) = 5.9 times as fast.
-# Three small experiments tell which it is:
+# Communication isn't the only suspect. All ranks wait for the slowest rank, and work that isn't divided takes as long
+# as before. If logging, or evaluation on rank 0, takes 5% of a step, 8 GPUs can't be more than 1 / (0.05 + 0.95 / 8) =
+# 5.9 times as fast. Three small experiments tell you which it is:
 #
 # | experiment | what it tells |
 # |---|---|
@@ -962,20 +969,20 @@ for name, changes in jobs.items():
 # | all steps under `no_sync()` | steps get shorter: communication isn't hidden |
 # | one GPU alone, with 32 samples instead of 256 | not 8 times shorter: small batches leave a GPU half empty |
 #
-# NVIDIA's page on [nccl-tests](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md) tells how the
-# bandwidth of all_reduce is measured, with the same factor.
+# NVIDIA's page on [nccl-tests](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md) explains how to
+# measure the bandwidth of all_reduce, with the same factor.
 #
-# **Now you know.** A step costs what is computed, plus what is sent and not hidden. The first grows with the batch on
-# each GPU, the second with the model.
+# **Now you know.** A step takes the time to compute plus the time to send whatever isn't hidden. The first grows with
+# the batch on each GPU, the second with the model.
 
 # %% exercise="predict-communication"
 
 # %% [markdown]
 # ## 10.11 Cutting the model by layers
 #
-# A model that is too large for one device is cut. The simplest cut is by layers: the first half here, the second
-# there. PyTorch moves nothing between devices by itself. The next cell shows it with *fake* tensors, which have a
-# device but no data, so that two GPUs can be tried anywhere.
+# If a model is too large for one device, you cut it. The simplest way is to cut by layers, with the first half on one
+# device and the second half on another. PyTorch moves nothing between devices by itself. The next cell shows this with
+# *fake* tensors, which have a device but no data, so you can try two GPUs on any machine.
 
 # %% facts=["10-model-parallel-idea", "10-labels-on-output-device"]
 with FakeTensorMode():
@@ -990,12 +997,12 @@ with FakeTensorMode():
         print(f"labels on {device:7}", first_sentence_of(partial(F.mse_loss, out, labels)))
 
 # %% [markdown]
-# Activations must be moved by hand, and the labels belong where the output is. (Real tensors raise a RuntimeError
-# with the same words.) Backward needs no care: autograd takes each gradient back to the device that its tensor came
-# from.
+# You must move the activations yourself, and the labels must be on the device of the output. (Real tensors raise a
+# RuntimeError with the same words.) You don't have to do anything for backward, because autograd takes each gradient
+# back to the device that its tensor came from.
 #
-# **Predict.** Four devices hold a quarter of the layers each. How much faster is a step than on one device that could
-# hold the model? And if the batch is cut into 16 micro-batches that follow one another?
+# **Predict.** Four devices have a quarter of the layers each. How much faster is a step than on one device that could
+# hold the whole model? And how much faster is it if the batch is cut into 16 micro-batches that follow one another?
 
 # %% facts=["10-model-parallel-idle", "10-pipeline-overlaps-next-minibatch", "10-model-parallel-is-slower"]
 share = idle_share(timeline("by layers", 4, 1))
@@ -1007,33 +1014,34 @@ for micro_batches in (1, 4, 16):
     print(f"pipeline, {micro_batches:2} micro-batches: {gained}; {formula}")
 
 # %% [markdown]
-# Not at all: only one of four works at a time, and the copies come on top. Cutting by layers makes nothing faster; it
-# makes it *possible*. A pipeline sends the next micro-batch while the following stage computes. Its micro-batches are
-# parts of one batch: their gradients are added up, and there is one optimizer step at the end, so the numbers stay
-# those of the whole batch.
+# A step isn't faster at all, because only one of the four devices works at a time, and the copies cost extra time.
+# Cutting by layers makes nothing faster; it makes large models *possible*. A pipeline sends the next micro-batch while
+# the following stage computes. With 16 micro-batches it is 3.4 times as fast. The micro-batches are parts of one batch:
+# their gradients are added up, and there is one optimizer step at the end, so the result is that of the whole batch.
 #
-# See who waits for whom. Blocks with F are forward, those with B backward; the number is the micro-batch.
+# The picture shows which device waits for which. Blocks with F are forward, blocks with B are backward, and the number
+# is the micro-batch.
 
 # %%
 timeline_explorer()
 
 # %% [markdown] facts=["10-model-parallel-splits-model"]
-# Across processes the activation is a message, sent with `dist.send` and received into an empty tensor. The graph
-# does not travel along: what rank 1 receives is a leaf. For backward the gradient has to be sent the other way by
-# hand, and that is the exercise. The module
-# [`torch.distributed.pipelining`](https://docs.pytorch.org/docs/stable/distributed.pipelining.html) does it all,
-# micro-batches included.
+# Across processes the activation is a message, sent with `dist.send` and received into an empty tensor. The graph isn't
+# sent, so the tensor that rank 1 receives is a leaf. For backward you must send the gradient the other way yourself,
+# and that is the exercise. The module
+# [`torch.distributed.pipelining`](https://docs.pytorch.org/docs/stable/distributed.pipelining.html) does all of this,
+# including micro-batches.
 #
-# **Now you know.** A model cut by layers leaves (p − 1) / (m + p − 1) of the time idle, on p stages with m
-# micro-batches. Many micro-batches make that small.
+# **Now you know.** If a model is cut into p stages, the stages are idle for (p − 1) / (m + p − 1) of the time with m
+# micro-batches. Use many micro-batches.
 
 # %% exercise="two-stage-backward"
 
 # %% [markdown]
 # ## 10.12 When one GPU is too small
 #
-# A smaller batch on each rank makes the activations smaller, and nothing else. This is what a rank needs for the
-# rest, in float32 with Adam, if it holds everything as with DDP, and if each holds its part:
+# A smaller batch on each rank makes only the activations smaller. Here is the memory that a rank needs for everything
+# else, in float32 with Adam, if each rank stores everything (as with DDP) and if each stores only its part:
 
 # %% facts=["10-data-parallel-cannot-shrink-state"]
 parameters = 7e9
@@ -1044,10 +1052,10 @@ for world in (2, 8, 64):
     print(f"{world:2} ranks: {gib:.0f} GiB on each with DDP, {share:4.1f} GiB if all is divided")
 
 # %% [markdown]
-# With DDP the eighth GPU holds what the first one holds. To divide it, the state itself must be *sharded*:
-# `fully_shard` (FSDP2) gives each rank a part of each parameter, of its gradient and of the optimizer's state. But a
-# layer computes with its whole weight. Three layers with 8 × 8 weights, on two ranks; before each layer computes,
-# rank 0 notes what it holds of all three weights.
+# With DDP the eighth GPU stores the same as the first. To divide it, the state itself must be *sharded*: `fully_shard`
+# (FSDP2) gives each rank a part of each parameter, of its gradient and of the optimizer's state. But a layer needs its
+# whole weight to compute. The next cell has three layers with 8 × 8 weights, on two ranks. Before each layer computes,
+# rank 0 notes how much it has of all three weights.
 
 
 # %% facts=["10-data-parallel-cannot-shrink-state"]
@@ -1092,19 +1100,20 @@ def with_fully_shard(rank, world):
 _ = run_on_ranks(with_fully_shard)
 
 # %% [markdown]
-# Half of the rows of each weight, and only the layer that is at work has all of its own. Before it computes, the
-# ranks all_gather its weight; afterwards they drop what isn't theirs. In backward they gather it once more, and a
-# reduce_scatter leaves each rank with the averaged gradient of its own rows; its optimizer steps those only. That is
-# one and a half times the traffic of DDP, and section 10.10 tells when it is hidden.
+# Rank 0 has half of the rows of each weight, and only the layer that is computing has all its rows. Before it computes,
+# the ranks all_gather its weight, and afterwards they drop what isn't theirs. In backward they gather it again, and a
+# reduce_scatter gives each rank the averaged gradient of its own rows; its optimizer updates only those. This sends one
+# and a half times as much as DDP. Section 10.10 tells you when that is hidden.
 #
-# Apply `fully_shard` to each block and then to the whole model, as here. What is wrapped last, the root, keeps its
-# own weights gathered after forward, since backward needs them at once. Wrapped alone, a model is all root: every
-# weight is there in full size from its forward to the end of its backward. [Getting Started with Fully Sharded Data
-# Parallel](https://docs.pytorch.org/tutorials/intermediate/FSDP_tutorial.html) goes on from here.
+# Apply `fully_shard` to each block and then to the whole model, as here. The module that you wrap last, the root, keeps
+# its own weights gathered after forward, because backward needs them immediately. If you wrap only the whole model, all
+# of it is root, so every weight is there in full size from its forward to the end of its backward. [Getting Started
+# with Fully Sharded Data Parallel](https://docs.pytorch.org/tutorials/intermediate/FSDP_tutorial.html) continues from
+# here.
 #
-# A sharded parameter is a [`DTensor`](https://docs.pytorch.org/docs/stable/distributed.tensor.html): a tensor that
-# knows on which devices it lives and how it is cut. With other cuts it serves the last kind of parallelism, *inside*
-# the layers. Two devices hold half of a layer's outputs each:
+# A sharded parameter is a [`DTensor`](https://docs.pytorch.org/docs/stable/distributed.tensor.html), a tensor that
+# stores on which devices it is and how it is cut. With other cuts it also supports the last kind of parallelism,
+# *inside* the layers. Here two devices compute half of a layer's outputs each:
 
 # %% facts=["10-model-parallel-idle"]
 torch.manual_seed(0)
@@ -1113,11 +1122,13 @@ shards = [x @ part.T for part in weight.chunk(2)]  # each device computes 6 of t
 print("two halves side by side are the layer:", is_close(torch.cat(shards, 1), x @ weight.T))
 
 # %% [markdown]
-# Both need the same `x` and compute at the same time, so nobody is idle. But this *tensor parallelism* talks in every
-# layer, forward and backward, and nothing hides that: it wants fast connections, usually the GPUs of one machine.
+# Both devices need the same `x` and compute at the same time, so no device is idle. But this *tensor parallelism*
+# communicates in every layer, forward and backward, and nothing hides that. It needs fast connections, usually between
+# the GPUs of one machine.
 #
-# And then there is [`nn.DataParallel`](https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html),
-# older than DDP: one process, one line. This is what its forward does, each time, and what its documentation says:
+# Finally there is [`nn.DataParallel`](https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html), which
+# is older than DDP and needs one process and one line. The next cell shows the steps of its forward and what its
+# documentation says:
 
 # %% facts=["10-dataparallel-threads", "10-dataparallel-slower-than-ddp", "10-dataparallel-is-convenient-enough"]
 source = inspect.getsource(nn.DataParallel.forward)
@@ -1129,9 +1140,9 @@ advice = re.search(r"It is recommended to use .*? instead of this class", advice
 print(fill(f"docstring: {advice}", 90))
 
 # %% [markdown] facts=["10-dataparallel-loss-on-first-gpu", "10-ddp-with-model-parallel", "10-rpc-across-machines"]
-# In every step the batch is scattered, the whole model copied to each GPU, and the outputs gathered on the first one,
-# where the loss then sits; the threads in between share one GIL. Not for new code. From an old checkpoint strip the
-# `module.` of its keys.
+# In every step it scatters the batch, copies the whole model to each GPU, and gathers the outputs on the first GPU,
+# where the loss is then computed; the threads in between share one GIL. Don't use it in new code. If you have an old
+# checkpoint, strip `module.` from its keys.
 #
 # | tool | a rank holds | it sends | when |
 # |---|---|---|---|
@@ -1141,12 +1152,12 @@ print(fill(f"docstring: {advice}", 90))
 # | pipeline | some of the layers | activations between stages | slow connections, between machines |
 # | `nn.DataParallel` | a copy for each step | the model, inputs, outputs | old code only |
 #
-# They are combined: tensor parallelism within a machine, a pipeline or `fully_shard` between machines. DDP takes a
-# model that lives on two GPUs too, with `device_ids` left out. `torch.distributed.rpc`, to which old texts send you,
-# is in maintenance mode.
+# You can combine them: tensor parallelism within a machine, a pipeline or `fully_shard` between machines. DDP also
+# accepts a model that is spread over two GPUs; leave out `device_ids` then. `torch.distributed.rpc`, which old texts
+# recommend, is in maintenance mode.
 #
-# **Now you know.** DDP divides the batch and copies the rest. `fully_shard` divides the rest as well, and pays with
-# messages.
+# **Now you know.** DDP divides the batch and copies everything else. `fully_shard` also divides everything else, at the
+# price of more messages.
 
 # %% exercise="sharded-linear"
 
@@ -1213,20 +1224,20 @@ def ddp_on_two() -> None:
 ddp_on_two()
 
 # %% [markdown]
-# nccl has no way for CPU tensors. With two GPUs, compare the two batches: 16 million parameters are 64 MiB of
-# gradients, whatever the batch.
+# nccl can't send CPU tensors. With two GPUs, compare the two batches: 16 million parameters make 64 MiB of gradients,
+# whatever the batch size.
 #
 # ## Folklore, checked
 #
-# What people say about several GPUs and processes, and what is so. Each row unfolds its proof: a few lines that run
-# through only if the statement on the right holds.
+# These are common beliefs about several GPUs and processes and what we found. Each row unfolds a proof: a few lines
+# that run without an error only if the statement on the right is true.
 
 # %%
 folklore("10_multi_gpu")
 
 # %% [markdown]
-# A proof can be run by its name. It prints one line if the fact holds on this machine and with this version of
-# PyTorch, and raises if it does not.
+# You can run a proof by its name. It prints one line if the fact holds on this machine and with this version of
+# PyTorch, and raises an error if it doesn't.
 
 # %%
 prove("10-convert-sync-batchnorm")
@@ -1244,7 +1255,7 @@ prove("10-convert-sync-batchnorm")
 # parallelism](https://docs.pytorch.org/docs/stable/distributed.tensor.parallel.html) and [distributed
 # optimizers](https://docs.pytorch.org/docs/stable/distributed.optim.html): when one GPU is too small.
 #
-# And, on what all this costs on hundreds of GPUs, the [Ultra-Scale
-# Playbook](https://huggingface.co/spaces/nanotron/ultrascale-playbook) of Hugging Face.
+# The [Ultra-Scale Playbook](https://huggingface.co/spaces/nanotron/ultrascale-playbook) by Hugging Face measures what
+# all this costs on hundreds of GPUs.
 #
 # **Next:** chapter 11, [The training loop](../11_training_loop/training_loop.ipynb).

@@ -3,9 +3,9 @@
 #
 # fix · solid · 15 min · 2 points
 #
-# This model pools the steps of a sequence, with weights that grow along time. It was written for a batch of 4 with
-# 5 steps, and knows nothing else. Repair it, so that it runs with any batch and any number of steps, and can be
-# exported like that.
+# This model pools the steps of a sequence, with weights that grow along time. It was written for a batch of 4 with 5
+# steps, and works for nothing else. Fix it so that it runs, and can be exported, with any batch size and any number of
+# steps.
 #
 #     class Pooler(nn.Module):                       # (N, T, 6) -> (N, 3), but only for N = 4, T = 5
 #         def __init__(self):
@@ -20,15 +20,15 @@
 #
 # **Contract**
 #
-# - The same result as above for `(4, 5, 6)`. For other sizes the weights are the softmax over t of `t / (T - 1)`; a
-#   single step has weight 1. The start values stay zero.
+# - The result for `(4, 5, 6)` is the same as above. For other sizes the weights are the softmax over t of `t / (T -
+#   1)`; a single step has weight 1. The start values stay zero.
 # - The keys of `state_dict()` are still `proj.weight` and `proj.bias`.
-# - x need not be contiguous. The result has x's dtype (after `.double()` too) and lies on x's device.
-# - It exports with `dynamic_shapes=({0: "batch", 1: "time"},)`, and onnxruntime gives the same numbers for every N
-#   and T, 1 included.
+# - x may be non-contiguous. The result has x's dtype (also after `.double()`) and is on x's device.
+# - The model exports with `dynamic_shapes=({0: "batch", 1: "time"},)`, and onnxruntime returns the same numbers for
+#   every N and T, including 1.
 #
-# **Rule.** No Python branch or loop on a shape: both are decided once, during export. (The check exports, and runs
-# other sizes.)
+# **Rule.** No Python branch or loop on a shape, because both are decided once, during export. (The check exports, and
+# runs other sizes.)
 #
 # <details><summary>Hint 1</summary>
 #
@@ -38,17 +38,17 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# `nn.Linear` works on the last dimension, so no view is needed. Make the weights as a vector of length
-# `x.shape[1]`, with x's dtype and device, and let it broadcast; `clamp(min=1)` keeps the division safe. The start
+# `nn.Linear` works on the last dimension, so you don't need a view. Make the weights as a vector of length
+# `x.shape[1]`, with x's dtype and device, and let it broadcast; `clamp(min=1)` makes the division safe. The start
 # values need no batch dimension at all.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# What the weights are a softmax of depends on T alone, so count the steps of this x with an arange. Divide by the
-# last of these numbers, and mind that it is 0 for a single step. Then one sum over the time dimension is left; ask
-# what the start values add to it.
+# The numbers inside the softmax depend only on T, so count the steps of this x with an arange. Divide by the last of
+# these numbers, which is 0 for a single step. What remains is one sum over the time dimension. What do the start values
+# add to it?
 #
 # </details>
 

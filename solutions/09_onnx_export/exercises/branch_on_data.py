@@ -3,7 +3,7 @@
 #
 # debug · solid · 15 min · 3 points
 #
-# This layer runs, and can't be exported:
+# This layer runs, but can't be exported:
 #
 #     class Gate(nn.Module):                          # x: (N, D)
 #         def forward(self, x):
@@ -14,38 +14,37 @@
 #     # torch.onnx.export -> TorchExportError, caused by
 #     # GuardOnDataDependentSymNode: Could not guard on data-dependent expression Eq(u0, 1)
 #
-# The old exporter (`dynamo=False`) accepts it, and keeps only the branch that the example took.
+# The old exporter (`dynamo=False`) accepts it, but keeps only the branch that the example took.
 #
 # **Contract**
 #
-# - The same function as above: *one* decision for the whole batch, taken anew for every input, in PyTorch and in
-#   onnxruntime after an export with a dynamic batch. A mean of exactly 0 takes the second branch, a mean of nan
-#   too.
-# - Where the branch not taken gives inf or nan (as the second one does for 0), nothing of it may leak into the
-#   values or the gradients of the branch taken.
-# - dtype and shape as x.
+# - The function is the same as above: *one* decision for the whole batch, made for every input, in PyTorch and in
+#   onnxruntime after an export with a dynamic batch. If the mean is exactly 0 or nan, the second branch is taken.
+# - If the branch that is not taken gives inf or nan (as the second does for 0), none of it may reach the values or the
+#   gradients of the other branch.
+# - The result has the dtype and shape of x.
 #
-# **Rule.** The default exporter, no Python branch on values.
+# **Rule.** Use the default exporter, and no Python branch on values.
 #
 # <details><summary>Hint 1</summary>
 #
-# Can you compute both branches, and choose afterwards? What is inf times 0?
+# Can you compute both branches and choose afterwards? What is inf times 0?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# `torch.where` with a condition without dimensions chooses for the whole tensor; or `torch.cond`, with two
-# functions. With `where`, the slope of the branch not taken is multiplied by 0, and inf times 0 is nan: feed that
-# branch with harmless numbers.
+# `torch.where` with a 0-d condition chooses for the whole tensor; `torch.cond` chooses between two functions. With
+# `where`, the slope of the branch that is not taken is multiplied by 0, and inf times 0 is nan. So pass harmless
+# numbers to that branch.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `positive = x.mean() > 0` stays a tensor, and is False for nan. The logarithm gets `torch.where(positive, x, 1.0)`
-# instead of x (then the clamp), the division `torch.where(positive, 1.0, x)`; a third `torch.where(positive, …, …)`
-# chooses between the two results.
+# The comparison of the mean with 0 stays a tensor, and is False for nan. Use it three times with `where`: to give the
+# logarithm harmless numbers if the mean is not positive, to give the division harmless numbers if it is, and to choose
+# between the two results.
 #
 # </details>
 

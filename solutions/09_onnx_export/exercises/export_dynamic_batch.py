@@ -3,44 +3,43 @@
 #
 # implement · warm-up · 15 min · 2 points
 #
-# The export that you will want most often: everything in one file, any number of rows, the model as it is used after
-# training. It is called in the middle of a training script, so the model must come out of it as it went in.
+# This is the export that you will need most often: everything in one file, any number of rows, the model as it is used
+# after training. The function is called in the middle of a training script, so it must leave the model as it was.
 #
 # **Contract**
 #
-# - Writes *one* file at `path`, which needs no second one beside it. A file that is already there is replaced.
-# - The input is called `"input"`, the output `"output"`. The first dimension of both is dynamic and called
-#   `"batch"`; the others are fixed as in `example`. `example` may have any number of rows, one included.
-# - The graph is the eval form of the model: no dropout, the running statistics of batch norm.
-# - Afterwards every submodule has the training flag that it had before (some may be frozen in eval mode), also if
-#   the export fails; the exception of a failing export reaches the caller. Parameters, buffers and gradients are as
-#   before.
+# - Write *one* file at `path`, which needs no second file. If there is already a file, it is replaced.
+# - The input is called `"input"`, the output `"output"`. The first dimension of both is dynamic and called `"batch"`;
+#   the others are fixed as in `example`. `example` may have any number of rows, including one.
+# - The graph is that of the model in eval mode: no dropout, and the running statistics of batch norm.
+# - When the function returns, or the export fails, every submodule has the same training flag as before (some may be
+#   frozen in eval mode), and parameters, buffers and gradients are as before. If the export fails, its exception
+#   propagates.
 #
-# **Rule.** The default exporter, without a DeprecationWarning and without the warning about training mode.
+# **Rule.** Use the default exporter, without a DeprecationWarning and without the warning about training mode.
 #
-# In Exercise 12.12 a language model is exported like this, with a second dynamic dimension.
+# In Exercise 12.12 you export a language model like this, with a second dynamic dimension.
 #
 # <details><summary>Hint 1</summary>
 #
-# In which mode is the model when its forward runs, and who puts the mode back? Which argument of the new exporter
+# In which mode is the model when its forward runs, and what restores the mode? Which argument of the new exporter
 # declares a dynamic dimension?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Three things to tell the exporter: the two names, which dimension is dynamic (`dynamic_shapes`, one entry for each
-# argument of forward), and that the weights go into the same file. One thing to remember: the training flag of each
-# submodule, not of the model alone, since `model.train()` would wake the frozen ones as well.
+# You must tell the exporter three things: the two names, which dimension is dynamic (`dynamic_shapes`, one entry for
+# each argument of forward), and that the weights go into the same file. And you must remember one thing: the training
+# flag of each submodule, not only of the model, because `model.train()` would also put the frozen submodules into train
+# mode.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Remember the flag of each of `model.modules()`, then `model.eval()`; in `try`
-# `torch.onnx.export(model, (example,), path, …, verbose=False)` with `dynamic_shapes=({0: "batch"},)`,
-# `external_data=False`, `input_names=["input"]` and `output_names=["output"]`; in `finally` set `module.training` of
-# each module to its flag.
+# Remember the flag of each of `model.modules()` and switch to eval mode. Export inside `try`, with arguments for the
+# two names, the dynamic dimension and the single file, and restore each module's flag in `finally`.
 #
 # </details>
 

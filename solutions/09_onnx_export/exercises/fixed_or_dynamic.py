@@ -3,8 +3,8 @@
 #
 # predict · warm-up · 12 min · 1 point
 #
-# Five exports. What is in the files, and what does onnxruntime give? Write your answers down before you export
-# anything; all of it has been shown above.
+# Here are five exports. What is in the files, and what does onnxruntime return? Write your answers down before you
+# export anything. You have seen everything you need above.
 #
 #     batch = dict(dynamic_shapes=({0: "batch"},))
 #
@@ -18,34 +18,33 @@
 # strings.
 #
 # - `"A shape"`, `"B shape"`: the shape of the input, as `session.get_inputs()[0].shape` shows it.
-# - `"A batch 5"`, `"B batch 5"`: `"ok"` or `"error"`, when the session gets 5 rows.
+# - `"A batch 5"`, `"B batch 5"`: `"ok"` or `"error"` if the session gets 5 rows.
 # - `"A files"`, `"B files"`: how many files are in the folder afterwards.
 # - `"C torch"`, `"C onnx"`: the first number of the result for `torch.ones(1, 3)`, in PyTorch and in onnxruntime.
-# - `"C checker"`: `"ok"` or `"error"`, what `onnx.checker.check_model` says of C's file.
-# - `"C type"`: the name of the type of the x that C's forward gets during the export.
+# - `"C checker"`: `"ok"` or `"error"`, the verdict of `onnx.checker.check_model` on C's file.
+# - `"C type"`: the name of the type of `x` in C's forward during the export.
 # - `"D export"`: `"ok"` or `"error"`.
 # - `"E shape"`: the shape of onnxruntime's result for `torch.ones(8, 6)`.
 #
 # <details><summary>Hint 1</summary>
 #
-# What does the exporter run: your numbers, or stand-ins for them? And can a graph without `if` follow a Python
-# branch?
+# Does the exporter run your numbers, or stand-ins for them? And can a graph without `if` follow a Python branch?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Sizes are fixed unless they are declared. A Python branch on a *shape* is decided once, during export, without a
-# message; one on *values* can't be decided and is refused. `check_model` looks at the structure only. Weights above
-# a small size go to a second file.
+# Sizes are fixed unless you declare them. A Python branch on a *shape* is decided once, during export, without a
+# message; a branch on *values* can't be decided, so the exporter refuses it. `check_model` checks only the structure.
+# Weights above a small size go into a second file.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# A declares nothing, and its 100 × 100 weights have 40 kB; B keeps everything in one file. The example of C has 4 rows:
-# which way does the file go for ever, and which way does PyTorch go for 1 row? C's forward gets an x with a shape and
-# without numbers, and the type's name says so. E: 48 numbers, in 4 rows.
+# A declares nothing, and its 100 × 100 weights have 40 kB; B keeps everything in one file. The example of C has 4 rows.
+# Which way does the file go forever, and which way does PyTorch go for 1 row? The `x` in C's forward has a shape but no
+# numbers, and the name of its type says so. In E, 48 numbers are arranged in 4 rows.
 #
 # </details>
 

@@ -3,7 +3,7 @@
 #
 # fix · long · 25 min · 3 points
 #
-# Exponential smoothing along time, written as it is explained:
+# Here is exponential smoothing along time, written as it is usually explained:
 #
 #     class Smooth(nn.Module):
 #         def __init__(self, a=0.9):
@@ -20,38 +20,38 @@
 #     # dynamic_shapes=({0: "batch", 1: "time"},) -> TorchExportError, caused by
 #     # ValueError: ... tracing inferred a static shape of 5 for dimension inputs['x'].shape[1]
 #
-# The exporter has unrolled the loop: five steps, for ever. Write the same function without a loop.
+# The exporter unrolls the loop, so the graph has five steps forever. Write the same function without a loop.
 #
 # **Contract**
 #
-# - The same values as the loop (to a relative 1e-4 in float32) for every a with 0 < a < 1 and every T from 1 to
-#   2000, without inf or nan.
-# - It exports with a dynamic batch and time, and onnxruntime agrees for other lengths than the example's, 1
-#   included.
-# - x is not changed; dtype and device follow x; gradients flow to x. Memory up to O(T²) is allowed.
+# - The values are the same as with the loop (to a relative 1e-4 in float32) for every a with 0 < a < 1 and every T from
+#   1 to 2000, without inf or nan.
+# - The model exports with dynamic batch and time, and onnxruntime agrees for other lengths than the example's,
+#   including 1.
+# - x is not changed. The result has the dtype and device of x, and gradients flow to x. It may use O(T²) memory.
 #
 # **Rule.** No Python loop over the steps.
 #
 # <details><summary>Hint 1</summary>
 #
-# Write out h₃ in terms of x₀ … x₃. What is the weight of xₛ in hₜ, and for which s is it zero? What happens to
-# `a**(-s)` for s = 2000?
+# Write h₃ in terms of x₀ … x₃. What is the weight of xₛ in hₜ, and for which s is it zero? What happens to `a**(-s)`
+# for s = 2000?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# The newest value has the weight `1 - a`, the one before it `(1 - a) * a`, and so on: the weight of xₛ in hₜ depends on
-# `t - s` alone. A matrix W with a row for each t and a column for each s holds them all, and `W @ x` is the sum over
-# time. Above its diagonal `t - s` is negative: what would the power be there?
+# The newest value has the weight `1 - a`, the value before it `(1 - a) * a`, and so on. So the weight of xₛ in hₜ
+# depends only on `t - s`. A matrix W with a row for each t and a column for each s contains all weights, and `W @ x` is
+# the sum over time. Above its diagonal `t - s` is negative. What would the power be there?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# An arange of the steps, once as a column and once as a row, gives all differences `t - s` by broadcasting. A power
-# of a large negative number is inf, and inf times 0 is nan, so make the differences above the diagonal harmless
-# *before* you take the power. Only then set what lies above the diagonal to zero.
+# If you make an arange of the steps once a column and once a row, broadcasting gives all differences `t - s`. A power
+# with a large negative exponent is inf, and inf times 0 is nan, so make the differences above the diagonal harmless
+# *before* you take the power. Set what is above the diagonal to zero only after that.
 #
 # </details>
 

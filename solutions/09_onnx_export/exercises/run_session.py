@@ -3,7 +3,7 @@
 #
 # debug · warm-up · 12 min · 2 points
 #
-# Four first attempts to run a file whose inputs are called `x` and `idx`, and what they gave:
+# Here are four first attempts to run a file whose inputs are called `x` and `idx`, and their errors:
 #
 #     session.run(None, {"input": x.numpy()})              # ValueError: Required inputs (['x', 'idx']) are missing from
 #                                                          # input feed (['input']).
@@ -18,14 +18,15 @@
 #
 # **Contract**
 #
-# - Feeds the tensors in the order of the session's inputs, whatever these are called, and returns all outputs, in
-#   order, as a list of tensors. Writing into one of them changes nothing else.
-# - Tensors that require grad and tensors that are not contiguous are accepted.
-# - A floating tensor of another precision is cast to the floating type that the session expects there: float16,
-#   float32 or float64. bfloat16 tensors are accepted, too.
-# - An integer tensor where a floating one is expected, or the reverse, raises `TypeError` that names the input.
-# - A wrong number of inputs raises `ValueError` that names the expected ones.
-# - The tensors that were given are not changed.
+# - Pass the tensors in the order of the session's inputs, whatever these are called, and return all outputs, in order,
+#   as a list of tensors. Writing into one of them changes nothing else.
+# - Tensors may require grad, and may be non-contiguous.
+# - A floating-point tensor of another precision is cast to the floating-point type that the session expects there:
+#   float16, float32 or float64. The tensor may also be bfloat16.
+# - If the session expects a floating-point tensor and gets an integer tensor, or the reverse, raise `TypeError` that
+#   names the input.
+# - If the number of inputs is wrong, raise `ValueError` that names the expected inputs.
+# - The arguments are not changed.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -35,18 +36,17 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# `session.get_inputs()` lists what is expected, in order; each entry has a `name` and a `type`. Compare the two numbers
-# of inputs first. Then for each pair: are both floating, or neither? What must happen to a tensor before `.numpy()`?
-# And cast in torch, since NumPy has no bfloat16.
+# `session.get_inputs()` lists what is expected, in order; each entry has a `name` and a `type`. First compare the
+# number of inputs. Then check for each pair whether both are floating-point, or neither. What must happen to a tensor
+# before `.numpy()`? And cast in torch, because NumPy has no bfloat16.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Loop over `zip(session.get_inputs(), inputs)`. `one.type` is a string such as `'tensor(float)'`; a small dict maps the
-# three floating ones to torch dtypes. Where `tensor.is_floating_point() != (one.type in floats)`, raise TypeError with
-# `one.name`. Detach, cast where both are floating, then `.cpu().numpy()`. `torch.from_numpy` makes tensors of the
-# outputs.
+# Go through the expected inputs and the given tensors in pairs. An expected type is a string such as `'tensor(float)'`;
+# a small dict from the three floating-point strings to torch dtypes tells you both whether the session expects floating
+# point and what to cast to. Detach and cast before you convert to NumPy, and make tensors of the outputs at the end.
 #
 # </details>
 

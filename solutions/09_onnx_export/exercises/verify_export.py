@@ -3,45 +3,44 @@
 #
 # implement · solid · 20 min · 3 points
 #
-# An export that succeeds has proved nothing yet. Write the check that you run after each one, with inputs of
-# several sizes.
+# An export that succeeds proves nothing yet. Write the check that you run after each export, with inputs of several
+# sizes.
 #
 # **Contract**
 #
-# - Checks the file against the eval form of `model` for each tensor of `inputs`, and returns the problems that it
-#   found as a list of strings; an empty list if there are none.
-# - Every entry begins with its kind: `checker:` where `onnx.checker` refuses the file (then nothing is run), `run:`
-#   where onnxruntime refuses an input, `shape:` or `value:` where an output differs. The last three tell the index
-#   of the input.
-# - All inputs are tried and all outputs compared, also after a problem. The model returns a tensor or a tuple of
-#   tensors; the file has equally many outputs.
-# - Shapes must be equal, not merely fit. Values may differ by `atol + rtol * |value|`, where value is the model's; NaN
-#   against a number is a difference.
-# - Without inputs nothing would be verified: `ValueError`.
-# - The training flags of all submodules, the parameters and the buffers are as before, also where the model raises
-#   for an input; no gradient is tracked.
+# - Compare the file with `model` in eval mode for each tensor of `inputs`, and return a list of strings, the problems
+#   that you found. If there are none, the list is empty.
+# - Every entry starts with its kind: `checker:` if `onnx.checker` refuses the file (then nothing is run), `run:` if
+#   onnxruntime refuses an input, `shape:` or `value:` if an output differs. The last three contain the index of the
+#   input.
+# - All inputs are tried and all outputs compared, even after a problem. The model returns a tensor or a tuple of
+#   tensors, and the file has the same number of outputs.
+# - Shapes must be equal; it is not enough that they broadcast. Values may differ by `atol + rtol * |value|`, where
+#   value is the model's. NaN compared with a number is a difference.
+# - If `inputs` is empty, nothing would be verified: raise `ValueError`.
+# - When the function returns, or the model raises for an input, the training flags of all submodules, the parameters
+#   and the buffers are as before. No gradient is tracked.
 #
 # <details><summary>Hint 1</summary>
 #
-# What does `check_model` not look at? What happens when you compare a result of shape `(N, 1)` with one of shape
+# What does `check_model` not check? What happens when you compare a result of shape `(N, 1)` with a result of shape
 # `(1, N)`?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# The checker first, then one session. For each input run the model in eval mode under `no_grad`, and the session in
-# a `try`. Compare shapes exactly, then `np.allclose`, for which NaN differs from everything. Put the flags back in
-# `finally`.
+# Run the checker first, then make one session. For each input, run the model in eval mode under `no_grad`, and the
+# session in a `try`. Compare shapes exactly, then use `np.allclose`, for which NaN differs from everything. Restore the
+# flags in `finally`.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Feed `{session.get_inputs()[0].name: x.detach().numpy()}`. If `session.run` raises, add an entry `run:` and
-# `continue`. Put a single tensor into a list, then go through the pairs of outputs: first `a.shape != tuple(b.shape)`,
-# and only where the shapes are equal `np.allclose(a, b.numpy(), rtol=rtol, atol=atol)`, with the model's value as the
-# second argument: rtol is relative to that one.
+# For each input, an error of the session becomes an entry, and the loop goes on with the next input. Put a single
+# tensor into a list, so that you can go through pairs of outputs. Compare values only if the shapes are equal. `rtol`
+# is relative to the second argument of `np.allclose`, so the model's value must be the second.
 #
 # </details>
 

@@ -3,38 +3,39 @@
 #
 # debug · solid · 12 min · 2 points
 #
-# Four models were exported from an example of four rows, each with `verify=True`, and four times it said ✅. Two of the
-# files are wrong all the same. Find out which, and prove it: a claim without an input that shows it is not worth much.
+# Four models were exported from an example with four rows, each with `verify=True`, and each export reported ✅. But
+# two of the files are wrong. Find out which, and prove it with an input on which the file is wrong.
 #
 # **Contract.** The dict `witnesses` has these four items.
 #
-# - For a file that is wrong: a float32 tensor (rows, 3) with 1 to 8 rows of finite numbers, none beyond 100 in
-#   magnitude, for which model and file disagree: other values (by more than 0.001), another shape, or onnxruntime
-#   refuses an input that the model takes.
-# - For a file that is right for all such inputs: None.
-# - The check runs model and file on your input. Each cell gives its point for two of the four files.
+# - If a file is wrong, its item is a float32 tensor (rows, 3) with 1 to 8 rows of finite numbers, at most 100 in
+#   magnitude, for which the model and the file disagree: the values differ (by more than 0.001), the shape differs, or
+#   onnxruntime refuses an input that the model accepts.
+# - If a file is right for all such inputs, its item is None.
+# - The check runs the model and the file on your input. Each check cell gives its point for two of the four files.
 #
 # `center` was exported with `export(Center().eval(), (torch.randn(4, 3),), verify=True)`, the other three with
 # `any_batch` as well.
 #
 # <details><summary>Hint 1</summary>
 #
-# On which inputs did `verify` run the file? What did the exporter know for certain, for these, that need not be so for
-# others?
+# On which inputs did `verify` run the file? What did the exporter know for certain about these inputs that need not
+# hold for others?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# A branch on a size takes one way for ever; a file without `dynamic_shapes` takes one size for ever. Arithmetic with a
-# size becomes nodes of the graph. Export all four, and print their nodes and their inputs' shapes.
+# A branch on a size goes one way forever; a file without `dynamic_shapes` accepts one size forever. Arithmetic with a
+# size becomes nodes of the graph. Export all four models, and print their nodes and the shapes of their inputs.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `branch`: 1 or 2 rows, and not all zeros (twice zero is three times zero). `center`: any number of rows but 4. The
-# other two compute their size at run time: None.
+# For each model, ask what depends on the number of rows. Is it a Python decision, a size that was never declared, or
+# arithmetic that the file repeats at run time? Only the last is right for all sizes. And if two branches multiply by
+# different numbers, for which input do they agree all the same?
 #
 # </details>
 

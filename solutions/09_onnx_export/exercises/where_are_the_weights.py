@@ -3,46 +3,44 @@
 #
 # measure · solid · 15 min · 2 points
 #
-# Somebody hands you a folder with a model in it, and with other things. Which files does the model need, and how
-# large are its weights? Build the instrument that says so, without loading the weights.
+# A colleague gives you a folder with a model in it, among other things. Which files does the model need, and how large
+# are its weights? Write a function that answers this without loading the weights.
 #
 # **Contract.** `onnx_size(path)` returns a dict with three items.
 #
-# - `"files"`: the sorted names, relative to the model's folder, of all files that must be deployed, the model file
-#   included. External files are those that the model *refers to*, whatever they are called and whatever else lies
-#   in the folder.
-# - `"weights"`: the bytes of all initializers (number of elements times bytes of an element), wherever they are
-#   stored.
+# - `"files"`: the sorted names, relative to the model's folder, of all files that must be deployed, including the model
+#   file. External files are those that the model *refers to*, whatever they are called and whatever else is in the
+#   folder.
+# - `"weights"`: the bytes of all initializers (number of elements times bytes per element), wherever they are stored.
 # - `"graph"`: the bytes of the .onnx file, minus the weight bytes stored inside it.
-# - A file that is referred to and missing raises `FileNotFoundError` that names it.
+# - If the model refers to a file that is missing, raise `FileNotFoundError` that names the file.
 #
-# **Rule.** External data are not read into memory: the check has an external file whose declared size is many
-# gigabytes.
+# **Rule.** Do not read external data into memory: the check has an external file whose declared size is many gigabytes.
 #
-# The file holds a `TensorProto` for each initializer (ONNX's word for a stored weight): `dims`, `data_type`,
-# `data_location`, `external_data` (a list of `key` and `value`, keys `location`, `offset` and `length`), and `raw_data`
-# or a typed field such as `float_data`.
+# The file has a `TensorProto` for each initializer (ONNX's word for a stored weight). It has the fields `dims`,
+# `data_type`, `data_location`, `external_data` (a list of `key` and `value`, keys `location`, `offset` and `length`),
+# and `raw_data` or a typed field such as `float_data`.
 #
 # <details><summary>Hint 1</summary>
 #
-# Where does an initializer say that its data are elsewhere? And how do you know their size without reading them?
+# Where does an initializer say that its data are in another file? And how do you know their size without reading them?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Load the .onnx file alone, without external data: it has the sizes, the types and the places of all weights. Ask two
-# questions about each initializer: how many bytes does it have (sizes and type tell, wherever it lies), and does it lie
-# inside or in another file?
+# Load only the .onnx file, without external data. It has the sizes, types and places of all weights. Ask two questions
+# about each initializer: How many bytes does it have? (Its dims and type tell you, wherever it is stored.) And is it
+# stored inside, or in another file?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `onnx.load(path, load_external_data=False)`; for each of `model.graph.initializer` look whether `data_location` is
-# `onnx.TensorProto.EXTERNAL`, and where it is, take the `value` at the key `location` of its `external_data`.
-# `onnx.helper.tensor_dtype_to_np_dtype(data_type).itemsize` times `int(np.prod(dims))` is the size, inside and outside.
-# Each file must exist in the model's folder. `graph` is `os.path.getsize(path)` minus the sizes inside.
+# `onnx.load` has an option that leaves the external data alone. Then go through the initializers. Dims times the size
+# of one element (`onnx.helper` converts the type to NumPy's) gives the bytes. `data_location` says whether the weight
+# is external, and `external_data` then has the file's name. Look whether each of these files exists. The graph is the
+# size of the file minus the bytes stored inside.
 #
 # </details>
 

@@ -3,40 +3,41 @@
 #
 # implement · solid · 15 min · 2 points
 #
-# Three micro-batches, one optimizer step: only the last backward needs to talk to the other ranks.
+# In a step with three micro-batches, only the last backward needs to communicate with the other ranks.
 #
 # **Contract**
 #
-# - One step of the optimizer on the mean loss of this rank's micro-batches (all of equal size): on all ranks together
-#   the same as training on everybody's data at once. Afterwards all ranks have the same weights.
+# - Make one step of the optimizer on the mean loss of this rank's micro-batches (all of equal size). For all ranks
+#   together this is the same as training on all the data at once. Afterwards all ranks have the same weights.
 # - The gradients are synchronised exactly once (the check counts what DDP sends).
-# - Gradients from before the call play no part. After the call DDP works as before.
-# - Returns the mean of this rank's losses as a float.
-# - One micro-batch is allowed; none raises ValueError.
+# - Gradients from before the call don't count. After the call, DDP works as before.
+# - Return the mean of this rank's losses as a float.
+# - There may be only one micro-batch. If there is none, raise ValueError.
 #
-# **Rule.** One forward, then its backward, for each micro-batch: the activations of two don't fit into memory together.
+# **Rule.** Run one forward, then its backward, for each micro-batch, because the activations of two don't fit into
+# memory together.
 #
-# Exercise 12.8 accumulates once more, on one process and with micro-batches of different sizes.
+# In Exercise 12.8 you accumulate again, in one process and with micro-batches of different sizes.
 #
 # <details><summary>Hint 1</summary>
 #
-# When does DDP decide that this backward will communicate: in forward or in backward? Which of the micro-batches must
+# When does DDP decide that a backward will communicate: in forward or in backward? Which of the micro-batches must
 # communicate?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# DDP decides in forward, so `ddp.no_sync()` goes around forward *and* backward. By what must each loss be divided, so
-# that gradients that are added up are those of the mean?
+# DDP decides in forward, so `ddp.no_sync()` goes around forward *and* backward. By what must you divide each loss so
+# that the accumulated gradients are those of the mean?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# ValueError if there are none, then `optimizer.zero_grad()`. For all but the last micro-batch put forward and
-# backward inside `ddp.no_sync()`, the last one outside. Each time `loss = loss_fn(ddp(x), y) / len(micro_batches)`;
-# one step at the end. The sum of `loss.item()` is what comes back.
+# First check that there is a micro-batch, and clear the gradients. Run all micro-batches except the last under
+# `no_sync`, forward and backward, and the last outside. Each loss is divided by the number of micro-batches, so their
+# sum is also the value to return. Step once, at the end.
 #
 # </details>
 

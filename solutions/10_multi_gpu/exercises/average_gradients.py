@@ -3,43 +3,43 @@
 #
 # implement · solid · 20 min · 2 points
 #
-# Every rank has run backward on its own share of the batch. Make the gradients what DistributedDataParallel would have
-# left there.
+# Every rank has run backward on its own share of the batch. Make the gradients equal to those that
+# DistributedDataParallel would have computed.
 #
 # **Contract**
 #
-# - Called on every rank after a local backward: each trainable parameter's `.grad` becomes the mean over the ranks,
-#   the same on all of them.
-# - A parameter that got no gradient on some rank (a branch that was not used there) counts as zeros on that rank.
-#   Afterwards it has a gradient on every rank. (Where *no* rank has used a parameter, DDP leaves None; zeros are fine
-#   here too.)
-# - Frozen parameters keep `.grad` None. No parameter is changed. Each gradient keeps its dtype and
-#   its precision; the sum over the ranks fits into that dtype. (PyTorch's tutorial has a function of this name that
+# - The function is called on every rank after a local backward. Each trainable parameter's `.grad` becomes the mean
+#   over the ranks, the same on all of them.
+# - If a parameter got no gradient on some rank (a branch that was not used there), it counts as zeros on that rank.
+#   Afterwards it has a gradient on every rank. (If *no* rank has used a parameter, DDP leaves None; zeros are also fine
+#   here.)
+# - Frozen parameters keep `.grad` None. No parameter is changed. Each gradient keeps its dtype and its precision; you
+#   may assume that the sum over the ranks fits into that dtype. (PyTorch's tutorial has a function of this name that
 #   expects a gradient everywhere.)
-# - With one rank the gradients keep their values. Gradients need not be contiguous.
+# - With one rank the gradients keep their values. Gradients may be non-contiguous.
 #
-# **Rule.** torch.nn.parallel is not used.
+# **Rule.** Do not use torch.nn.parallel.
 #
-# It comes back in Exercise 12.10, where the ranks hold different numbers of targets.
+# You meet this again in Exercise 12.10, where the ranks have different numbers of targets.
 #
 # <details><summary>Hint 1</summary>
 #
-# What does all_reduce compute by default? If rank 1 skips the collective for a parameter that it did not use, which
-# call of rank 1 will meet rank 0's?
+# What does all_reduce compute by default? If rank 1 skips the collective for a parameter that it didn't use, which call
+# of rank 1 is matched with rank 0's?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
 # All ranks must make the same calls in the same order, whatever each has used. Which parameters do all of them know
-# about? And what can a rank bring for a parameter whose grad is None?
+# about? And what can a rank contribute for a parameter whose grad is None?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# All ranks know the same trainable parameters in the same order, so walk those. Zeros stand in for a gradient that is
-# None. Sum first and divide afterwards, and remember that a collective wants contiguous memory.
+# All ranks know the same trainable parameters in the same order, so go through those. Use zeros if a gradient is None.
+# Sum first and divide afterwards, and remember that a collective needs contiguous memory.
 #
 # </details>
 

@@ -3,20 +3,21 @@
 #
 # measure · solid · 20 min · 1 point
 #
-# Build the instrument: a communication hook that sees every bucket of gradients on its way to the other ranks, counts
-# its bytes, and can send it in a smaller format. Then predict before you measure: does the number change with the batch
-# size, with frozen layers, under no_sync?
+# Build a measuring instrument: a communication hook that sees every bucket of gradients on its way to the other ranks,
+# counts its bytes, and can send it in a smaller format. Then predict before you measure: does the number change with
+# the batch size, with frozen layers, or under no_sync?
 #
 # **Contract**
 #
-# - Wraps `model` in DDP with a communication hook and returns `(ddp, meter)`. `meter` is a dict with "bytes", the bytes
-#   that this rank has handed to all_reduce so far, and "calls", the number of all_reduces. Both grow during training.
-# - With `dtype` given (such as torch.bfloat16) each bucket is sent in that dtype and converted back; the meter counts
+# - Wrap `model` in DDP with a communication hook and return `(ddp, meter)`. `meter` is a dict with "bytes", the bytes
+#   that this rank has passed to all_reduce so far, and "calls", the number of all_reduces. Both grow during training.
+# - If `dtype` is given (such as torch.bfloat16), each bucket is sent in that dtype and converted back. The meter counts
 #   what is sent.
-# - In every case `.grad` ends as the float32 *mean* over the ranks, within the rounding and the range of dtype. (A sum
-#   can leave the range of float16 where the mean doesn't: it ends at 65,504. Dividing before all_reduce avoids that.)
+# - In every case `.grad` ends as the float32 *mean* over the ranks, within the rounding and the range of dtype.
+#   (float16 ends at 65,504, so a sum can leave its range where the mean doesn't. Dividing before all_reduce avoids
+#   that.)
 #
-# **Rule.** The bytes are measured in the hook, not computed from the number of parameters.
+# **Rule.** Measure the bytes in the hook; don't compute them from the number of parameters.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -27,17 +28,17 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# The hook, registered with `ddp.register_comm_hook(None, hook)`, does all that DDP did: divide, send, and here also
-# convert before and back after. `hook(state, bucket)` gets one bucket; what is all_reduced in it is what the meter
-# counts.
+# The hook, registered with `ddp.register_comm_hook(None, hook)`, does everything that DDP did: divide and send. Here it
+# also converts before and back after. `hook(state, bucket)` gets one bucket, and the meter counts what the hook passes
+# to all_reduce.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `ddp.register_comm_hook(state, hook)`. In `hook(state, bucket)` take bucket.buffer(), divide by the world size,
-# convert, and count numel × element_size. `dist.all_reduce(t, async_op=True).get_future()` is the promise (its value
-# is a list of one tensor); its `.then(…)` gives another one, for the result converted back.
+# In the hook, take the bucket's buffer, divide it by the world size, convert it, and count its bytes. An all_reduce
+# with `async_op=True` has a future (the promise), whose value is a list with one tensor. The future's `then` makes
+# another future, for the result converted back; return that.
 #
 # </details>
 

@@ -3,40 +3,39 @@
 #
 # fix · solid · 15 min · 2 points
 #
-# The same model, the same 11 samples: on one device the accuracy is 7/11, on two it is 7/12, on three something else.
-# Repair the evaluation so that it is exact for any number of ranks.
+# For the same model and the same 11 samples, the accuracy is 7/11 on one device, 7/12 on two, and something else on
+# three. Fix the evaluation so that it is exact for any number of ranks.
 #
 # **Contract**
 #
-# - Called on every rank of the default process group; returns on every rank the accuracy over the whole dataset as a
-#   float, each sample counted exactly once, for any length, also one shorter than the number of ranks.
-# - `predict` maps a batch (B, ...) of at most `batch_size` samples to B labels; labels are ints.
-# - The counts are exact for any length. float32 holds all whole numbers up to 2**24 and not beyond, so add the ranks'
+# - The function is called on every rank of the default process group. Return on every rank the accuracy over the whole
+#   dataset as a float. Each sample counts exactly once, for any length, even if there are fewer samples than ranks.
+# - `predict` maps a batch (B, ...) of at most `batch_size` samples to B labels. Labels are ints.
+# - The counts are exact for any length. float32 represents all integers up to 2**24 and not beyond, so add the ranks'
 #   counts in int64 or float64.
 # - The work is shared: no rank predicts more than ⌈n / world⌉ samples.
 # - An empty dataset raises ValueError on every rank.
 #
-# **Rule.** Every rank takes part in every collective, a rank without samples too.
+# **Rule.** Every rank takes part in every collective, even a rank without samples.
 #
 # <details><summary>Hint 1</summary>
 #
-# Which samples does DistributedSampler repeat? Is the mean of two accuracies the accuracy of the union when the
-# shares differ in size?
+# Which samples does DistributedSampler repeat? If the shares differ in size, is the mean of two accuracies the accuracy
+# of both together?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Accuracies of unequal shares can't be averaged, but counts can be added. And choose the indices yourself: which
-# `range` gives rank r its share, with no sample twice and none left out, also where there are fewer samples than
-# ranks?
+# You can't average the accuracies of unequal shares, but you can add counts. And choose the indices yourself. Which
+# `range` gives rank r its share, with no sample twice and none left out, even if there are fewer samples than ranks?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Give rank r the indices range(r, n, world). Count what is correct locally, all_reduce the count (int64), and divide
-# by the number of all samples at the end.
+# Give rank r every world-th sample, starting at r. Count the correct predictions locally, sum the counts over the ranks
+# as integers, and divide by the number of all samples at the end.
 #
 # </details>
 

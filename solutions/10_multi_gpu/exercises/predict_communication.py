@@ -3,36 +3,37 @@
 #
 # predict · solid · 20 min · 2 points
 #
-# A model of 160 million float32 parameters, 640 MB in 16 layers of equal size, is trained on 16 ranks in a ring. A link
-# carries 20 GB/s, and the latency is 10 µs a message. How much is sent, how long does it take, and for how much of that
-# does a step wait? Ten numbers; let Python do the arithmetic.
+# A model with 160 million float32 parameters, 640 MB in 16 layers of equal size, is trained on 16 ranks in a ring. A
+# link carries 20 GB/s, and the latency is 10 µs per message. How much is sent, how long does it take, and how much of
+# that time does a step wait? There are ten numbers; let Python do the arithmetic.
 #
 # **Contract**
 #
-# - In a ring all-reduce of S bytes over n ranks each rank sends 2 (n - 1) messages of S / n bytes, one after another. A
-#   reduce-scatter or an all-gather has n - 1 of them. A message of b bytes takes b / bandwidth + latency.
-# - DDP has one transfer on its way at a time. The next one starts when its bucket is full and the link is free; a
-#   bucket is full when backward is done with its layers. *Exposed* is the time from the end of backward until the last
+# - In a ring all-reduce of S bytes over n ranks, each rank sends 2 (n - 1) messages of S / n bytes, one after another.
+#   A reduce-scatter or an all-gather has n - 1 of them. A message of b bytes takes b / bandwidth + latency.
+# - DDP makes one transfer at a time. The next transfer starts when its bucket is full and the link is free. A bucket is
+#   full when backward is done with its layers. The *exposed* time is the time from the end of backward until the last
 #   transfer is done.
-# - MB are 10^6 bytes, GB 10^9. A number counts as right within 1%. Every right item earns a tenth of the points.
+# - 1 MB is 10^6 bytes, 1 GB is 10^9. A number counts as right within 1%. Every right item earns a tenth of the points.
 #
 # <details><summary>Hint 1</summary>
 #
-# How many messages has one ring all-reduce over 16 ranks, and how large is each? When is the last bucket full?
+# How many messages does one ring all-reduce over 16 ranks have, and how large is each? When is the last bucket full?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# 30 messages of S / 16 bytes, each with its own latency. For what is exposed write two columns, a line for each bucket:
-# when it is full, and when the link is free again.
+# There are 30 messages of S / 16 bytes, each with its own latency. For the exposed time, write two columns with a line
+# for each bucket: when it is full, and when the link is free again.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# For each bucket, in ms: `full += 8 * layers`, then `free = max(free, full) + 30 * (bytes / 16 / 20e9 + 10e-6) * 1e3`.
-# In the end `free - full` is exposed. Under no_sync nothing is sent, and the last micro-batch sends it all.
+# Go through the buckets in order. A bucket is full 8 ms per layer after the one before. Its transfer starts at the
+# later of two times, when it is full and when the link is free, and takes 30 messages. The exposed time is the
+# difference at the end. Under no_sync nothing is sent, and the last micro-batch sends everything.
 #
 # </details>
 

@@ -3,39 +3,40 @@
 #
 # fix · solid · 15 min · 1 point
 #
-# Two ranks write one file at the same time, and a third may read it half written. Repair the saving so that it is safe,
-# also when the disk is full.
+# Two ranks write one file at the same time, and a third may read it half-written. Fix the saving so that it is safe,
+# even if the disk is full.
 #
 # **Contract**
 #
-# - Called on every rank with the same path. Rank 0 alone writes the bare model's state_dict, with no "module." in
-#   front of its keys.
-# - Every rank returns what it has loaded from the file, never before rank 0 has finished writing. An older file at the
-#   path must not be mistaken for the new one.
-# - If writing fails on rank 0, *every* rank raises: rank 0 its own exception, the others RuntimeError. Nobody hangs.
+# - The function is called on every rank with the same path. Only rank 0 writes the bare model's state_dict, without
+#   "module." in front of its keys.
+# - Every rank returns what it has loaded from the file, and never loads before rank 0 has finished writing. An older
+#   file at the path must not be mistaken for the new one.
+# - If writing fails on rank 0, *every* rank raises: rank 0 raises its own exception, the others RuntimeError. No rank
+#   hangs.
 #
 # **Rule.** torch.save is called on rank 0 only.
 #
-# Exercise 12.9 saves a whole run, in a way that a file is never half written.
+# In Exercise 12.9 you save a whole run in such a way that the file is never half-written.
 #
 # <details><summary>Hint 1</summary>
 #
-# How does rank 1 know that the file is complete? And how, that there will be none?
+# How does rank 1 know that the file is complete? And how does it know that there will be no file?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# A barrier says when rank 0 is done, but not whether it has succeeded. What could rank 0 send that says both? And
-# where must this call stand, so that rank 0 reaches it after an error too?
+# A barrier says when rank 0 is done, but not whether it has succeeded. What could rank 0 send that says both? And where
+# must this call be, so that rank 0 also reaches it after an error?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Rank 0 saves `ddp.module.state_dict()` inside try and keeps the exception. Then all ranks call
-# `dist.broadcast_object_list(status, src=0)` with a list of one: None, or on rank 0 the text of the error. This is the
-# barrier, too. Then raise (rank 0 its own exception, the others RuntimeError) or load.
+# Rank 0 saves inside `try` and keeps the exception. Then all ranks call one collective in which rank 0 broadcasts an
+# object: None, or the text of the error. Because every rank waits for it, this is also the barrier. After it each rank
+# raises or loads.
 #
 # </details>
 

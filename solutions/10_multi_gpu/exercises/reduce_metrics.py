@@ -3,37 +3,37 @@
 #
 # debug · solid · 15 min · 1 point
 #
-# A training script averages its metrics over the ranks. Two symptoms:
+# A training script averages its metrics over the ranks. It has two symptoms:
 #
-# 1. Rank 0 logs one metric more ("epoch_time"). The job hangs; the traceback ends in all_reduce.
+# 1. Rank 0 logs one extra metric ("epoch_time"). The job hangs, and the traceback ends in all_reduce.
 # 2. On rank 1 `acc` was inserted before `loss`. Nothing hangs, but both curves are nonsense.
 #
 # **Contract**
 #
-# - Called on every rank; returns on every rank the same dict, sorted by name: for each name that occurs on *any* rank
-#   the mean over the ranks that have it.
-# - The order of insertion does not matter. Nor does the hash seed of a rank: ranks that are started one by one go
-#   through equal sets in different orders. An empty dict on some rank is fine; where all are empty the result is {}.
-# - Values are exact to float64, in whose range their sum stays: 16777217.0 on all ranks stays itself. nan and inf
-#   propagate.
-# - The values of the result are plain floats; the argument is left as it is.
+# - The function is called on every rank. Return on every rank the same dict, sorted by name. For each name that occurs
+#   on *any* rank, it has the mean over the ranks that have this name.
+# - The order of insertion does not matter, and neither does the hash seed of a rank (ranks that are started separately
+#   iterate over equal sets in different orders). Some ranks may have an empty dict; if all are empty, the result is {}.
+# - Values are exact to float64, and their sum stays in its range: if a value is 16777217.0 on all ranks, so is the
+#   result. nan and inf propagate.
+# - The values of the result are plain floats. The argument is not changed.
 #
 # <details><summary>Hint 1</summary>
 #
-# How do the collectives of two ranks find each other: by name, or by the order of the calls?
+# How are the collectives of two ranks matched: by name, or by the order of the calls?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Before the first value is added up, all ranks must agree on the names, and on their order. Which collective sends
-# what is not a tensor? And which order is the same on all ranks, however their dicts were filled?
+# Before you add up the first value, all ranks must agree on the names and on their order. Which collective sends
+# objects that are not tensors? And which order is the same on all ranks, however their dicts were filled?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# First agree on the names: all_gather_object of the keys, or of the whole dict. Sort them, then sum values and counts
+# First agree on the names: gather the keys, or the whole dicts, as objects. Sort the names, then sum values and counts
 # in float64, and divide by the number of ranks that have the name.
 #
 # </details>

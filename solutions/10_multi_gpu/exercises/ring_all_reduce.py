@@ -3,33 +3,35 @@
 #
 # implement · long · 35 min · 3 points
 #
-# If every rank sent its whole tensor to everybody, the traffic would grow with the number of ranks. In a ring each rank
-# talks to its two neighbours only, and sends less than two tensors, however many ranks there are. Write it.
+# If every rank sent its whole tensor to all others, the traffic would grow with the number of ranks. In a ring, each
+# rank communicates only with its two neighbours and sends less than two tensors, however many ranks there are. Write
+# it.
 #
 # **Contract**
 #
-# - Called on every rank with a tensor of equal shape and dtype. Afterwards `t` holds, in place, the sum over the ranks.
-# - For any world size, 1 included; any number of elements (fewer than ranks, not divisible, none); any shape; any
-#   layout, non-contiguous too. Other memory is not touched.
+# - The function is called on every rank with a tensor of the same shape and dtype. Afterwards `t` contains, in place,
+#   the sum over the ranks.
+# - It works for any world size, including 1; any number of elements (fewer than ranks, not divisible, none); any shape;
+#   and any layout, even non-contiguous. Other memory is not changed.
 # - Each rank sends to rank + 1 and receives from rank - 1 (modulo the world size), and sends at most 2 (world - 1)
 #   chunks of numel / world elements each; one element of padding per chunk is allowed.
-# - The result is bit-identical on all ranks. (In the ring of PyTorch's own tutorial whole tensors travel.)
+# - The result is bit-identical on all ranks. (PyTorch's own tutorial has a ring that sends whole tensors.)
 #
-# **Rule.** Point-to-point messages only: `send`, `recv`, `isend`, `irecv`, `batch_isend_irecv`. The check counts what
-# is sent and to whom, in the thread that makes the call.
+# **Rule.** Use only point-to-point messages: `send`, `recv`, `isend`, `irecv`, `batch_isend_irecv`. The check counts
+# what is sent and to whom, in the thread that makes the call.
 #
 # <details><summary>Hint 1</summary>
 #
-# After world - 1 steps of passing and adding *one* chunk each, which rank owns which complete chunk? How does
-# everybody then get all of them?
+# After world - 1 steps in which each rank passes on and adds *one* chunk, which rank has which complete chunk? How do
+# all ranks then get all of them?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# In the first phase each step passes one chunk to the right, and adds the one that comes from the left to your own.
-# Each rank begins with a chunk of its own, and passes on next what it has just added to. The second phase passes the
-# complete chunks on in the same way, and what comes in replaces what was there.
+# In each step of the first phase, a rank passes one chunk to the right and adds the chunk from the left to its own.
+# Each rank starts with a different chunk, and next passes on the chunk that it has just added to. The second phase
+# passes on the complete chunks in the same way, and an incoming chunk replaces the old one.
 #
 # </details>
 #
@@ -38,7 +40,7 @@
 # Work on a flat copy that is cut into `world` chunks; `tensor_split` also cuts what isn't divisible. On paper, write
 # down for three ranks which chunk each rank sends and receives in each step: both numbers go down by one per step,
 # modulo `world`, and the second phase starts one chunk further on. If every rank first waits until its message is
-# taken, nobody receives, so start the receive before you wait for the send.
+# received, no rank ever receives, so start the receive before you wait for the send.
 #
 # </details>
 

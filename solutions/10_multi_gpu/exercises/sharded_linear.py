@@ -3,48 +3,48 @@
 #
 # implement · long · 40 min · 3 points
 #
-# The weight of a layer is cut into equal shares, one for each rank. The whole of it is there only while a rank
-# multiplies with it: once in forward, once more in backward. This is what `fully_shard` does for each block. Write it
-# for one linear layer, as an `autograd.Function` (chapter 5).
+# The weight of a layer is cut into equal shares, one for each rank. A rank has the whole weight only while it
+# multiplies with it, once in forward and once in backward. This is what `fully_shard` does for each block. Write it for
+# one linear layer, as an `autograd.Function` (chapter 5).
 #
 # **Contract**
 #
-# - `shard_of(weight, rank, world)` gives the share of that rank: the weight is flattened, filled up with zeros at the
-#   end, and cut into `world` equally long pieces, no longer than they must be. A share has memory of its own, with
-#   nothing else in it, and is not tracked by autograd. It needs no process group.
-# - `sharded_linear(x, shard, out_features)` is called on every rank, with x (N, I) and the share of this rank. It gives
-#   `F.linear(x, weight)`, (N, out_features).
+# - `shard_of(weight, rank, world)` returns the share of that rank: the weight is flattened, padded with zeros at the
+#   end, and cut into `world` equally long pieces, no longer than necessary. A share has its own memory, with nothing
+#   else in it, and is not tracked by autograd. The function needs no process group.
+# - `sharded_linear(x, shard, out_features)` is called on every rank, with x (N, I) and the share of this rank. It
+#   returns `F.linear(x, weight)`, (N, out_features).
 # - The gradient of x is that of this rank's result alone. The gradient of the share is this rank's piece of the
 #   weight's gradient, averaged over the ranks as DDP does, and 0 in the padding.
-# - What is sent, always in equal shares: one all_gather in forward; one all_gather and one reduce_scatter in backward.
-#   Where x needs no gradient (on no rank, then), backward does without the all_gather.
-# - After forward no rank keeps the whole weight, nor after backward.
-# - Any number of ranks, 1 included; float32 and float64; also weights with fewer elements than ranks. N may differ from
-#   rank to rank, and be 0 on one.
+# - The ranks send, always in equal shares, one all_gather in forward, and one all_gather and one reduce_scatter in
+#   backward. If x needs no gradient (then it needs none on any rank), backward skips the all_gather.
+# - No rank keeps the whole weight after forward or after backward.
+# - It works for any number of ranks, including 1; for float32 and float64; and for weights with fewer elements than
+#   ranks. N may differ from rank to rank, and may be 0 on one.
 #
-# **Rule.** No all_reduce, no broadcast, no objects, no messages between two ranks. The check notes what is sent.
+# **Rule.** No all_reduce, no broadcast, no objects, no messages between two ranks. The check records what is sent.
 #
 # <details><summary>Hint 1</summary>
 #
-# What must a rank have in its hands while it multiplies, and for how long? Which collective makes one whole of equal
-# shares? Which one adds up wholes and leaves each rank its share?
+# What does a rank need while it multiplies, and for how long? Which collective makes a whole from equal shares? Which
+# collective sums wholes and leaves each rank its share?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Forward: gather, cut off the padding, view as (out, in), multiply; save x and the *share*. Backward: gather again for
-# `g @ weight`. `g.t() @ x` is what this rank adds to the weight's gradient: flatten it, fill it up, reduce_scatter,
-# divide by the number of ranks.
+# In forward, gather, cut off the padding, view as (out, in) and multiply; save x and the *share*. In backward, gather
+# again for `g @ weight`. `g.t() @ x` is what this rank adds to the weight's gradient: flatten it, pad it,
+# reduce_scatter, and divide by the number of ranks.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Both collectives write into memory that you give them: `all_gather` into a list with a tensor for each rank,
-# `reduce_scatter` into one tensor as large as a share. What `shard_of` does to the weight, backward does to this
-# rank's gradient: flatten it, pad it to `world` equal pieces, and hand these over as a list. `ctx.needs_input_grad`
-# says which gradients are wanted, and `out_features` gets None.
+# Both collectives write into memory that you pass: `all_gather` into a list with a tensor for each rank,
+# `reduce_scatter` into one tensor as large as a share. Backward does to this rank's gradient what `shard_of` does to
+# the weight: flatten it, pad it to `world` equal pieces, and pass these as a list. `ctx.needs_input_grad` says which
+# gradients are needed, and `out_features` gets None.
 #
 # </details>
 

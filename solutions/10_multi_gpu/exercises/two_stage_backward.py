@@ -3,42 +3,43 @@
 #
 # implement · long · 25 min · 2 points
 #
-# A model is too large for one device. Rank 0 holds its first half, rank 1 the second, and a graph of autograd ends
-# where its process ends. Let activations travel forward and gradients back, so that both halves learn as one.
+# A model is too large for one device. Rank 0 has its first half, rank 1 the second, and an autograd graph ends where
+# its process ends. Send activations forward and gradients back, so that both halves learn as one model.
 #
 # **Contract**
 #
-# - Called on two ranks. Rank 0 holds the first part of the model and `inputs`, a list of `n_micro` tensors; its
-#   `targets` is None. Rank 1 holds the second part and `targets`, a list too; its `inputs` is None.
+# - The function is called on two ranks. Rank 0 has the first part of the model and `inputs`, a list of `n_micro`
+#   tensors; its `targets` is None. Rank 1 has the second part and `targets`, also a list; its `inputs` is None.
 # - `hidden` is the shape of the float32 activation of one micro-batch between the two parts.
-# - Afterwards each rank's `.grad` is that of the mean loss over all micro-batches, the numbers of the undivided model.
-#   Old gradients are cleared first. Nobody steps: no weight changes.
+# - Afterwards each rank's `.grad` is that of the mean loss over all micro-batches, with the same numbers as for the
+#   undivided model. Old gradients are cleared first. No optimizer steps, and no weight changes.
 # - Rank 1 returns the mean loss as a float, rank 0 returns None.
 #
-# **Rule.** Only messages between two ranks: `send`, `recv`, `isend`, `irecv`. No collectives, no
+# **Rule.** Use only messages between two ranks: `send`, `recv`, `isend`, `irecv`. No collectives, no
 # torch.distributed.pipelining.
 #
 # <details><summary>Hint 1</summary>
 #
-# What is the gradient of the loss with respect to the received tensor, and who needs it? How does rank 0 start a
+# What is the gradient of the loss with respect to the received tensor, and which rank needs it? How does rank 0 start a
 # backward in the middle of the graph?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Rank 0 keeps each activation with its graph and sends a detached copy. For rank 1 what arrives is a leaf: what must
-# it do to it before the second part, so that its `.grad` is there after backward? And in which order can the messages
-# go, so that the ranks never both wait in `send`?
+# Rank 0 keeps each activation with its graph and sends a detached copy. On rank 1 the received tensor is a leaf. What
+# must rank 1 do to it before the second part, so that it has a `.grad` after backward? And in which order can the
+# messages go, so that the ranks never both wait in `send`?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Rank 0: forward all micro-batches, send each detached activation; then for each receive a gradient and call
-# activation.backward(gradient). Rank 1: for each target receive, requires_grad_(), loss / n_micro, backward, and keep
-# received.grad in a list. Only when all activations have come, send the gradients: `send` returns when the partner
-# receives, and rank 0 receives nothing before it has sent everything.
+# Rank 0 first runs forward and sends for all micro-batches, and then receives one gradient for each and continues
+# backward from the activation with it. Rank 1 makes each received tensor require grad, divides its loss by the number
+# of micro-batches, and collects the gradients of the received tensors. It sends them only after it has received all
+# activations, because `send` returns when the partner receives, and rank 0 receives nothing before it has sent
+# everything.
 #
 # </details>
 

@@ -35,28 +35,28 @@
 #
 # **Contract**
 #
-# - Replace each `...`: lists of indices, numbers, True or False, a string for the key.
-# - The check runs two processes and compares; every right item earns a tenth of the points.
+# - Replace each `...` with a list of indices, a number, True or False, or (for the key) a string.
+# - The check runs two processes and compares. Every right item earns a tenth of the points.
 #
 # <details><summary>Hint 1</summary>
 #
-# What does DistributedSampler do so that both ranks get equally many samples? Does all_reduce average? Does DDP cut
-# the batch?
+# What does DistributedSampler do so that both ranks get the same number of samples? Does all_reduce average? Does DDP
+# cut the batch?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Deal the indices out to two columns, like cards. The last row is one short: what fills it, and what does drop_last
-# do with it? For each other question say who does it: all_reduce, DDP when it is built, DDP in backward, or nobody.
+# Deal the indices to two columns, like cards. The last row is one short. What fills it, and what does drop_last do with
+# it? For each other question, say who does the work: all_reduce, DDP when it is built, DDP in backward, or nobody.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# The shares are interleaved, and filled up from the start (or the tail is dropped). all_reduce sums in place, DDP
-# averages gradients. DDP broadcasts rank 0's weights when it is built, and is a module with one child, `module`.
-# Nothing is split for you. The sampler's order comes from its seed and the epoch, and nothing else.
+# The shares are interleaved, and samples from the start fill them up (or the tail is dropped). all_reduce sums in
+# place, but DDP averages gradients. When DDP is built it broadcasts rank 0's weights, and it is a module with one
+# child, `module`. Nothing splits the batch for you. The sampler's order depends only on its seed and the epoch.
 #
 # </details>
 
