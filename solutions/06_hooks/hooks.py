@@ -1053,7 +1053,7 @@ def first_nan(module, args, output):
 torch.manual_seed(0)
 net = nn.Sequential(nn.Linear(3, 3), nn.Softmax(dim=1), Entropy())
 with nn.modules.module.register_module_forward_hook(first_nan):
-    print("ordinary input:", net(torch.ones(1, 3)).item())
+    print("ordinary input:", f"{net(torch.ones(1, 3)).item():.4f}")
     print("large input:   ", net(torch.full((1, 3), 1000.0)).item())
 
 # %% [markdown]

@@ -89,6 +89,18 @@ def test_a_copy_that_breaks_off_leaves_nothing(course, monkeypatch):
     assert not [name for name in left if "a.ipynb" in name or name.startswith(".new-")]
 
 
+def test_a_page_for_assistants_is_written_once(course):
+    place = Place(course)
+    fill_workbook(place)
+    page, pointer = place.workbook / "AGENTS.md", place.workbook / "CLAUDE.md"
+    assert "don't solve" in page.read_text(encoding="utf-8") and pointer.read_text() == "@AGENTS.md\n"
+    page.write_text("")
+    pointer.unlink()
+    pointer.symlink_to(course / "nowhere.md")
+    fill_workbook(place)
+    assert page.read_text() == "" and pointer.is_symlink()
+
+
 def test_pages_lie_at_the_top(course):
     release(course, "start", "welcome")
     path = course / "notebooks" / "start"

@@ -21,6 +21,7 @@ from torchkata.tools.placing import Place, note_version
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
+ASSISTANTS = Path(__file__).with_name("assistants.md")  # how an AI assistant can help without solving
 PATIENCE = 10  # seconds that a command waits for another one that writes into the workbook
 
 
@@ -47,12 +48,15 @@ def release_worked_on(chapter: Chapter) -> NotebookNode:
 
 
 def fill_workbook(place: Place) -> list[Placed]:
-    """Copy each released chapter and page that is not in the workbook yet; a file that is there is never touched.
+    """Copy each released chapter and page that is not in the workbook yet, and a page for AI assistants; a file that is
+    there is never touched.
 
     Raises CourseError when the workbook cannot be written.
     """
     released = [chapter for chapter in [*side_notebooks(place), *chapters(place)] if chapter.release.is_file()]
     with writing(place):
+        _put_new(place.workbook / "AGENTS.md", ASSISTANTS.read_bytes())
+        _put_new(place.workbook / "CLAUDE.md", b"@AGENTS.md\n")  # reads no AGENTS.md by itself
         return [_place(chapter) for chapter in released]
 
 
@@ -115,7 +119,11 @@ def _place(chapter: Chapter) -> Placed:
         return Placed(chapter, "outdated" if outdated else "kept")
     put(origin, release)
     for file in sorted(chapter.release.parent.iterdir()):
-        target = chapter.workbook.parent / file.name
-        if file.is_file() and not target.exists():
-            put(target, file.read_bytes())
+        if file.is_file():
+            _put_new(chapter.workbook.parent / file.name, file.read_bytes())
     return Placed(chapter, "copied")
+
+
+def _put_new(path: Path, content: bytes) -> None:
+    if not path.exists() and not path.is_symlink():
+        put(path, content)
