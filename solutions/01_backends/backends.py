@@ -948,8 +948,7 @@ prove("01-device-object-moves-nothing")
 #   managed, environment variables;
 # - [`torch.finfo`](https://docs.pytorch.org/docs/stable/type_info.html) and the page [Numerical
 #   accuracy](https://docs.pytorch.org/docs/stable/notes/numerical_accuracy.html);
-# -
-#   [`torch.autograd.graph.saved_tensors_hooks`](https://docs.pytorch.org/docs/stable/autograd.html#torch.autograd.graph.saved_tensors_hooks),
+# - [`torch.autograd.graph.saved_tensors_hooks`](https://docs.pytorch.org/docs/stable/autograd.html#torch.autograd.graph.saved_tensors_hooks),
 #   to see what autograd keeps.
 #
 # On conda-forge's pages: [NVIDIA CUDA packages](https://conda-forge.org/docs/user/cuda/).

@@ -17,11 +17,11 @@
 #   - `torch-too-old`: the version `torch` is below `needs_torch`;
 #   - `cpu-build`: the binary was built without CUDA (`built_cuda`, which is `torch.version.cuda`);
 #   - `ok`: CUDA is available and there is at least one device;
-# - `no-driver`: there is no nvidia-smi (`driver_cuda`, the CUDA version in its corner, is None);
-# - `no-card`: there is a driver, but `cards` (the lines of `nvidia-smi -L`) is 0;
+#   - `no-driver`: there is no nvidia-smi (`driver_cuda`, the CUDA version in its corner, is None);
+#   - `no-card`: there is a driver, but `cards` (the lines of `nvidia-smi -L`) is 0;
 #   - `hidden-by-env`: `visible_devices` (CUDA_VISIBLE_DEVICES) leaves no card;
 #   - `driver-too-old`: the major CUDA number of the driver is below that of the build;
-# - `unknown`: none of the above.
+#   - `unknown`: none of the above.
 # - Versions look like `2.13.0`, `2.13.0+cpu` or `2.14.0.dev20260101+cu126`. `needs_torch` has two or three numbers, and
 #   is never the release that a dev build precedes.
 # - `visible_devices` is None (nothing is hidden) or a comma-separated list of card numbers, with or without spaces.

@@ -11,11 +11,11 @@
 #
 # - Run exactly one complete step (forward, loss, backward, optimizer.step) and return a dict of four sizes in *bytes*:
 #   - `"parameters"`: all parameters of the model;
-# - `"gradients"`: the `.grad` tensors that exist after backward;
+#   - `"gradients"`: the `.grad` tensors that exist after backward;
 #   - `"optimizer"`: all tensors in the optimizer's state after the step;
-# - `"activations"`: the storages of the tensors that autograd saves for backward during forward and loss, each distinct
-#   storage once and with its full size. Leave out the storages of parameters; the batch counts if it is saved.
-#   (Autograd also saves the running statistics of a batch norm. Whether you count such buffers is up to you.)
+#   - `"activations"`: the storages of the tensors that autograd saves for backward during forward and loss, each
+#     distinct storage once and with its full size. Leave out the storages of parameters; the batch counts if it is
+#     saved. (Autograd also saves the running statistics of a batch norm. Whether you count such buffers is up to you.)
 # - Frozen and unused parameters have no gradient and no optimizer state. Any dtype (bytes, not elements) and any
 #   optimizer whose `step()` takes no argument must work. Other keys in the dict are ignored.
 #

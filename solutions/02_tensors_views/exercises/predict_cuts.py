@@ -30,7 +30,7 @@
 # `split(4)` cuts off fours until less is left. `tensor_split(4)` makes four parts of two, and the first two get one
 # each of the two that are left. `chunk(6)` takes parts of ceil(10 / 6) = 2 until nothing is left, and five are enough.
 # The places [3, 7] give v[:3], v[3:7], v[7:]; a place beyond the end is allowed, as in a slice. Sizes have to sum to
-# 10. `repeat` puts whole rows one after the other, `repeat_interleave` repeats each element.
+# ten. `repeat` puts whole rows one after the other, `repeat_interleave` repeats each element.
 #
 # </details>
 
