@@ -1,13 +1,14 @@
 # %% [markdown]
 # # Gallery of explorers
 #
-# An explorer is a picture with controls: change something, and see what PyTorch makes of it. Here are all of the
-# course, each with something to try and a link to the chapter that explains it.
+# An explorer is a picture with controls: change something, and see what PyTorch does with it. This page has all
+# explorers of the course, each with something to try and a link to the chapter that explains it.
 #
-# Choose *Run → Run All Cells* once; it takes a minute at most. From then on the pictures live without Python: when
-# you come back tomorrow they move at once. Only rare settings and a text of your own need Python, and say so; run the
-# cell again for these. Everything also works from the keyboard: Tab goes from control to control, the arrow keys move
-# a slider or a list, Space presses a button or a switch. What a picture shows is told in words below it.
+# Choose *Run → Run All Cells* once, which takes a minute at most. After that, the pictures work without Python, and
+# when you come back tomorrow they react at once. Only rare settings and text that you type yourself need Python. The
+# picture then says so, and you run its cell again. You can do everything with the keyboard: Tab goes from control to
+# control, the arrow keys move a slider or a list, and Space presses a button or a switch. The words below a picture
+# describe what it shows.
 #
 # [Back to the start page](start.ipynb)
 
@@ -69,8 +70,8 @@ memory_explorer()
 #
 # ### Shape, strides and the cells behind them
 #
-# Choose `t`, then `view` with the argument `12`: it is refused; put `reshape` in its place and find the copy.
-# From [chapter 02](02_tensors_views/tensors_views.ipynb).
+# Choose `t`, then `view` with the argument `12`, which is refused. Replace it by `reshape` and find the copy. From
+# [chapter 02](02_tensors_views/tensors_views.ipynb).
 
 # %%
 strides_explorer()
@@ -80,7 +81,7 @@ strides_explorer()
 #
 # ### Gather and scatter, entry by entry
 #
-# Press *step* and say before each press which two cells will be outlined next; then take an example that writes.
+# Press *step*, and before each press say which two cells will be outlined next. Then choose an example that writes.
 # From [chapter 03](03_gather_scatter/gather_scatter.ipynb).
 
 # %%
@@ -122,8 +123,7 @@ surrogate_explorer()
 #
 # ### Hooks in the order in which they fire
 #
-# Switch *x requires grad* off and see where `net`, `block` and `a` close now.
-# From [chapter 06](06_hooks/hooks.ipynb).
+# Switch *x requires grad* off and see where `net`, `block` and `a` close. From [chapter 06](06_hooks/hooks.ipynb).
 
 # %%
 hook_explorer()
@@ -133,8 +133,8 @@ hook_explorer()
 #
 # ### What a module trains, saves and moves
 #
-# Switch `.double()` on and find the rows that stay behind; then keep only what is saved.
-# From [chapter 07](07_modules_state_dict/modules_state_dict.ipynb).
+# Switch `.double()` on and find the rows that don't change, then show only what is saved. From [chapter
+# 07](07_modules_state_dict/modules_state_dict.ipynb).
 
 # %%
 state_explorer()
@@ -175,8 +175,7 @@ window_explorer([layer.weight.grad for layer in net[::2]])
 # %% [markdown]
 # ### How a GradScaler moves its scale
 #
-# Make an inf likely and *interval* long: where does the scale end up?
-# From [chapter 08](08_amp/amp.ipynb).
+# Make an inf likely and *interval* long. Where does the scale end up? From [chapter 08](08_amp/amp.ipynb).
 
 # %%
 scale_explorer()
@@ -197,8 +196,8 @@ onnx_explorer()
 #
 # ### What each rank gives and gets
 #
-# Choose `reduce_scatter`, say what each rank will have at the end, then press *step* until it has.
-# From [chapter 10](10_multi_gpu/multi_gpu.ipynb).
+# Choose `reduce_scatter`, say what each rank will have at the end, then press *step* until each rank has it. From
+# [chapter 10](10_multi_gpu/multi_gpu.ipynb).
 
 # %%
 collective_explorer()
@@ -206,8 +205,8 @@ collective_explorer()
 # %% [markdown]
 # ### Which samples each rank gets
 #
-# Find a number of samples and of ranks with which no sample comes twice; then switch *drop_last* on for the others.
-# From [chapter 10](10_multi_gpu/multi_gpu.ipynb).
+# Find a number of samples and a number of ranks for which no sample occurs twice, then switch *drop_last* on for the
+# others. From [chapter 10](10_multi_gpu/multi_gpu.ipynb).
 
 # %%
 sampler_explorer()
@@ -215,8 +214,8 @@ sampler_explorer()
 # %% [markdown]
 # ### Who works when, and who waits
 #
-# Raise *micro-batches m* and watch the share of waiting fall; which other slider brings it back?
-# From [chapter 10](10_multi_gpu/multi_gpu.ipynb).
+# Raise *micro-batches m* and see how the share of waiting falls. Which other slider raises it again? From [chapter
+# 10](10_multi_gpu/multi_gpu.ipynb).
 
 # %%
 timeline_explorer()
@@ -244,8 +243,8 @@ batch_anatomy_explorer()
 # %% [markdown]
 # ### The path of an optimizer
 #
-# Move *lr* up one notch from where it stands: it diverges; then look for the momentum that arrives soonest
-# at half the rate. From [chapter 11](11_training_loop/training_loop.ipynb).
+# Move *lr* up by one notch, and it diverges. Then find the momentum that gets there soonest with half that rate. From
+# [chapter 11](11_training_loop/training_loop.ipynb).
 
 # %%
 optimizer_explorer()
@@ -255,8 +254,8 @@ optimizer_explorer()
 #
 # ### What a head looks at
 #
-# Move *position* along the text in layer 0, head by head: which head looks at the letter before? Which position makes
-# the model surest of what comes next? From [chapter 12](12_language_model/language_model.ipynb).
+# Move *position* along the text in layer 0, head by head. Which head attends to the previous letter? At which position
+# is the model most certain of what comes next? From [chapter 12](12_language_model/language_model.ipynb).
 
 # %%
 attention_explorer()
@@ -275,8 +274,8 @@ step_memory_explorer()
 # %% [markdown]
 # ### A caching allocator and its blocks
 #
-# Press *next event* to the end: out of memory with 2 MiB in use. Then take *emptied early*.
-# From [chapter 13](13_memory_time/memory_time.ipynb).
+# Press *next event* to the end, which is out of memory with 2 MiB in use. Then choose *emptied early*. From [chapter
+# 13](13_memory_time/memory_time.ipynb).
 
 # %%
 blocks_explorer()
@@ -284,8 +283,8 @@ blocks_explorer()
 # %% [markdown]
 # ### Python and the GPU in two lanes
 #
-# Take a batch of 64 and stop reading the loss. Who is waiting for whom now?
-# From [chapter 13](13_memory_time/memory_time.ipynb).
+# Choose a batch of 64 and stop reading the loss. Which of the two waits for the other now? From [chapter
+# 13](13_memory_time/memory_time.ipynb).
 
 # %%
 lanes_explorer()
@@ -293,8 +292,8 @@ lanes_explorer()
 # %% [markdown]
 # ### Arithmetic against traffic
 #
-# Move *rows* until the product is bound by arithmetic. Then choose GELU: can it ever be?
-# From [chapter 13](13_memory_time/memory_time.ipynb).
+# Move *rows* until the product is bound by arithmetic. Then choose GELU. Can it ever be bound by arithmetic? From
+# [chapter 13](13_memory_time/memory_time.ipynb).
 
 # %%
 roofline_explorer()
@@ -304,8 +303,8 @@ roofline_explorer()
 #
 # ### The cache of a compiled function
 #
-# Take *sizes* and press *next call*. Which sizes fit the second entry, and which never do?
-# From [chapter 14](14_compile/compile.ipynb).
+# Choose *sizes* and press *next call*. Which sizes use the second entry, and which never do? From [chapter
+# 14](14_compile/compile.ipynb).
 
 # %%
 cache_explorer()
@@ -313,8 +312,7 @@ cache_explorer()
 # %% [markdown]
 # ### Where a function breaks
 #
-# Choose *print*, then put it into a loop. What is left?
-# From [chapter 14](14_compile/compile.ipynb).
+# Choose *print*, then put it in a loop. What is left? From [chapter 14](14_compile/compile.ipynb).
 
 # %%
 breaks_explorer()

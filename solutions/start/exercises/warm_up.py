@@ -3,14 +3,14 @@
 #
 # implement · warm-up · 1 min · 1 point
 #
-# Return half of each number of a tensor. In the answer cell below, put a line of yours in the place of
-# `raise NotImplementedError  # your code here`, and run the cell (Shift + Enter): that defines your function and prints
-# nothing. Then click on the grey line below it, the check cell (it is folded), and run that too.
+# Return half of each number in a tensor. In the answer cell below, replace `raise NotImplementedError  # your code
+# here` by your own line, and run the cell (Shift + Enter). That defines your function and prints nothing. Then click on
+# the grey line below it, the check cell (it is folded), and also run that.
 #
 # **Contract**
 #
-# - The result is a new tensor with the shape of `x`; each number is half of the one in `x`, fractions included.
-# - `x` may hold whole numbers or floats, and is not changed.
+# - The result is a new tensor with the shape of `x`. Each number is half of the one in `x`, fractions included.
+# - `x` may contain integers or floats, and is not changed.
 #
 # <details><summary>Hint 1</summary>
 #
