@@ -11,7 +11,7 @@
 # - make one graph serve all sizes, and take breaks out of a function without losing what it prints, notes or learns;
 # - say what a compiled forward keeps for backward, and what fusing saves.
 #
-# **30 minutes to read, 209 minutes to practise, 20 points.** You need chapters 4 and 6,
+# **40 minutes to read, 209 minutes to practise, 20 points.** You need chapters 4 and 6,
 # [section 5.9](../05_custom_functions/custom_functions.ipynb) (what a compiler sees of an operator),
 # [7.6](../07_modules_state_dict/modules_state_dict.ipynb) (names in the state_dict of a wrapper) and
 # [9.7](../09_onnx_export/onnx_export.ipynb) (Python that is baked into an export). Everything here is counted: graphs,
@@ -42,6 +42,7 @@ from functorch.compile import (
 )
 from torch import Tensor, fx, nn
 from torch._dynamo.backends.common import aot_autograd
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchkata.demos import error_of

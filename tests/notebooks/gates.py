@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from itertools import pairwise
 
+from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 
 from torchkata.base.chapter import exercise_of
@@ -55,6 +56,17 @@ def leaks(solution: NotebookNode, release: NotebookNode) -> list[str]:
             problems.append(f"cell {cell.id}: metadata {sorted(extra)}")
         if cell.get("outputs") or cell.get("execution_count"):
             problems.append(f"cell {cell.id}: outputs or an execution count")
+    return problems
+
+
+def not_python(release: NotebookNode) -> list[str]:
+    """The code cells of a release that are no Python, such as a block of which only hidden tests were the body."""
+    problems = []
+    for cell in release.cells:
+        try:
+            ast.parse(TransformerManager().transform_cell(cell.source) if cell.cell_type == "code" else "")
+        except SyntaxError as error:
+            problems.append(f"cell {cell.id}: {error}")
     return problems
 
 

@@ -18,7 +18,7 @@ EXERCISES = [(name, exercise) for name in CHAPTERS for exercise in running.exerc
 a_further_one = pytest.mark.exhaustive("a further answer to an exercise", thorough=True)
 # exercises whose checks export, start ranks, compile or train; their further answers cost half of all the others, so
 # that a sample holds one answer that makes the mistake
-SLOW_CHAPTERS = ("09_onnx_export", "10_multi_gpu")
+SLOW_CHAPTERS = ("09_onnx_export", "10_multi_gpu", "14_compile")
 SLOW = ("interp-operator", "unmask-functions", "train-resume", "export-lm", "two-equal-one", "train-it")
 a_further_slow_one = pytest.mark.exhaustive("a further answer to an exercise whose check takes a second")
 a_further_slow_lesson = pytest.mark.exhaustive("a further mistake whose check takes a second", thorough=True)

@@ -41,6 +41,7 @@ def test_notebooks_are_what_the_source_makes(chapter: Chapter):
 @every_chapter
 def test_nothing_leaks_into_the_release(chapter: Chapter):
     assert gates.leaks(read_notebook(chapter.solution), read_notebook(chapter.release)) == []
+    assert gates.not_python(read_notebook(chapter.release)) == []
 
 
 @every_chapter
@@ -235,6 +236,13 @@ def test_leaks_are_noticed(kind: str):
     if kind == "author metadata":
         cell.metadata["facts"] = ["03-gather-sample"]
     assert gates.leaks(solution, release)
+
+
+def test_a_block_that_is_left_without_a_body_is_noticed():
+    release = release_of(sound())
+    assert gates.not_python(release) == []
+    release.cells[-1].source = 'with check("double") as test:'
+    assert gates.not_python(release)
 
 
 def test_hidden_tests_are_really_hidden():

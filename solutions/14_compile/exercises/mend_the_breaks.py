@@ -28,8 +28,8 @@
 #   `score_as_it_was(x, log)` does, for every finite float32 or float64 `x` with two entries or more. Flat means that
 #   the spread is exactly 0. `log` gets strings and ints, and keeps what was in it. `x` is left as it is.
 # - `core(x)` makes one graph for all `x` of one shape and dtype. What it returns is up to you.
-# - `score` calls `core` once. It computes nothing on tensors: it reads single numbers out of what `core` returned
-#   (indexing and slicing is allowed), prints and notes.
+# - `score` calls `core` once. It computes nothing on tensors, and nothing from all their numbers: it reads a few single
+#   numbers out of what `core` returned (indexing and slicing are allowed), prints and notes.
 # - The gradient of `x` is that of the given function, in which the spread is a constant. Where `x` is flat the gradient
 #   is 0, never nan.
 #
@@ -206,18 +206,27 @@ with check("mend-the-breaks") as test:
 with check("mend-the-breaks") as test:
 
     def work_of_score(score, core, x):
-        """Call score with what core returned for x in place of core, and note the operations of score itself."""
-        names = []
+        """Call score with what core returned for x in place of core; note the operations of score itself, and how many
+        numbers it reads out of tensors."""
+        names, read = [], []
+        reading = {"item", "tolist", "numpy", "__array__", "__dlpack__", "untyped_storage", "storage", "data_ptr"}
+        reading |= {"__float__", "__int__", "__bool__", "__index__", "__format__", "__repr__"}
 
         class Noting(TorchDispatchMode):
             def __torch_dispatch__(self, func, types, args=(), kwargs=None):
                 names.append(func._schema.name.split("::")[-1])
                 return func(*args, **(kwargs or {}))
 
+        class Reading(TorchFunctionMode):
+            def __torch_function__(self, func, types, args=(), kwargs=None):
+                if getattr(func, "__name__", "") in reading:
+                    read.append(args[0].numel())
+                return func(*args, **(kwargs or {}))
+
         returned = core(x)
-        with contextlib.redirect_stdout(io.StringIO()), Noting():
+        with contextlib.redirect_stdout(io.StringIO()), Noting(), Reading():
             score(x, [], lambda x: returned)
-        return {"names": names}
+        return {"names": names, "read": sum(read)}
 
     ### BEGIN HIDDEN TESTS
     def through_spread(x):
@@ -234,14 +243,18 @@ with check("mend-the-breaks") as test:
     test.hidden("score itself computes nothing on tensors")
     reads = {"_local_scalar_dense", "select", "slice", "unbind", "view", "_unsafe_view", "squeeze", "split", "alias"}
     reads |= {"detach", "as_strided", "is_nonzero", "unsqueeze", "split_with_sizes", "lift_fresh", "expand"}
-    for x in xs[:3]:
+    for x in (x.repeat(5) for x in xs[:3]):
         seen = observe_scenario(work_of_score, score, core, x)
         more = [name for name in seen["names"] if name not in reads]
         seen.that(
             not more,
             f"`score` computes `{more[0] if more else ''}` itself. Tensors are computed in core; score reads single "
-            "numbers, "
-            "prints and notes.",
+            "numbers, prints and notes.",
+        )
+        seen.that(
+            seen["read"] < len(x),
+            f"`score` read {seen['read']} numbers out of tensors, where x has {len(x)}. What is computed from all of "
+            "them, with NumPy or in plain Python, belongs into core; score reads a few single numbers.",
         )
     test.hidden("strings and ints in the log, after what was in it")
     seen = observe_scenario(scored, score, core, xs, ["before"], False)

@@ -107,24 +107,19 @@ with check("separate-the-two") as test:
             return "Write a list of tuples, each with the arguments of one call."
         if not 1 <= len(of_pair) <= 4:
             return "Write one call at least and four at most."
-        if name == "power" and any(len(call) > 1 and isinstance(call[1], int) and call[1] > 50 for call in of_pair):
-            return "n is at most 50."
-        for call in of_pair:
-            try:
-                results = [torch.as_tensor(function(*call)) for function in (one, other)]
-            except Exception as error:
-                return f"A call fails without any compiler ({type(error).__name__}: {error})."
-            if results[0].shape != results[1].shape or not torch.equal(*results):
-                return "For one of these calls the two functions return different results without a compiler."
+        if name == "power" and not all(type(n) is int and 0 <= n <= 50 for call in of_pair for n in call[1:]):
+            return "n is an int from 0 to 50."
         try:
+            results = [[torch.as_tensor(function(*call)) for call in of_pair] for function in (one, other)]
             counts = [graphs_after(function, *of_pair)[-1] for function in (one, other)]
         except Exception as error:
-            return f"A call fails when it is compiled ({type(error).__name__})."
+            return f"A call fails ({type(error).__name__}: {error})."
+        if any(a.shape != b.shape or not torch.equal(a, b) for a, b in zip(*results, strict=True)):
+            return "For one of these calls the two functions return different results without a compiler."
         if counts[0] == counts[1]:
             return (
                 f"After these calls both functions have the same number of graphs, {counts[0]}. Which of the two "
-                "asks for "
-                "something that the other one does not need to know?"
+                "asks for something that the other one does not need to know?"
             )
         return None
 

@@ -134,8 +134,7 @@ with check("what-happened") as test:
     seen.that(
         again == truth,
         f"Asked the same a second time, you say {again}. What the first time left behind was still there: begin "
-        "with an "
-        "empty cache.",
+        "with an empty cache.",
     )
     test("a function that breaks in two")
     seen = observe_scenario(a_break, what_happened)

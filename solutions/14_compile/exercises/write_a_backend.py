@@ -127,19 +127,18 @@ with check("write-a-backend") as test:
         ),
     )
     test("torch.relu alone is exchanged")
-    plain, all_three = torch.tensor([9.0, 0.0]), torch.tensor([3.0, 3.0])
     seen.that(
         torch.is_tensor(seen["first"]) and seen["first"].tolist() == [3.0, 1.0],
         "For x = [3, -1], -x + F.relu(x - 1) * x.relu() is [3, 1]. The compiled function returned something else.",
         mistake(
             "The compiled function still does what it did before the exchange. After changing a graph, call "
             "recompile() on its module, and return what is new.",
-            when=lambda seen: torch.equal(seen["first"], plain),
+            when=lambda seen: seen["first"].tolist() == [9.0, 0.0],
         ),
         mistake(
             "Three different things are called relu here: torch.relu, F.relu and the method. Compare node.target "
             "itself, not a name.",
-            when=lambda seen: not torch.equal(seen["first"], plain),
+            when=lambda seen: seen["first"].tolist() in ([3.0, 3.0], [-9.0, 1.0]),
         ),
     )
     test("the second call computes with its own input")
@@ -208,17 +207,24 @@ with check("write-a-backend") as test:
             return {"out": f(torch.ones(2))}
 
     def written_in_place(swapping):
-        """With nothing to exchange, compile a function that adds 1 to its argument in place and returns the double."""
-        seen = []
+        """With nothing to exchange, compile a function that adds 1 to its argument in place and returns the double; a
+        function in its graph notes when it runs on numbers."""
+        seen, runs = [], []
+
+        @torch.compiler.allow_in_graph
+        def doubled(x):
+            if type(x) is Tensor:  # while the compiler traces, x is a FakeTensor
+                runs.append(1)
+            return x * 2
 
         def f(x):
             x.add_(1)
-            return x * 2
+            return doubled(x)
 
         x = torch.zeros(2)
         with fresh_compiler():
             out = torch.compile(f, backend=swapping({}, seen))(x)
-        return {"out": out, "x": x, "seen": seen}
+        return {"out": out, "x": x, "seen": seen, "runs": len(runs)}
 
     def broken(swapping):
         """With nothing to exchange, compile a function with a graph break between an addition and a product."""
@@ -268,18 +274,13 @@ with check("write-a-backend") as test:
     seen.that(
         seen["once"] == 2,
         "The graph ran more than once for one call, or while it was compiled. A backend looks at the graph and "
-        "rewrites "
-        "it; it computes nothing.",
-        mistake(
-            "The graph did not run in the first call of the compiled function.", when=lambda seen: seen["once"] < 2
-        ),
+        "rewrites it; it computes nothing.",
     )
     test.hidden("gradients flow")
     seen.that(
         seen["tracked"] is True,
         "The result has no gradient, although x requires one. Let autograd record the graph's calls, as it would "
-        "record "
-        "those of f.",
+        "record those of f.",
         stage="gradient",
     )
     seen.that(seen["gradient"].tolist() == [9.0] * 3, "The gradient of x is another one than that of the calls.")
@@ -329,6 +330,11 @@ with check("write-a-backend") as test:
             "of the call, not on copies.",
             when=lambda seen: seen["x"].tolist() == [0.0, 0.0],
         ),
+    )
+    seen.that(
+        seen["runs"] == 1,
+        f"The first call ran the graph {seen['runs']} times. Once is right, with that call's inputs; a run on copies "
+        "while the graph is compiled computes something as well.",
     )
     test.hidden("two graphs of a function that breaks")
     seen = observe_scenario(broken, swapping)

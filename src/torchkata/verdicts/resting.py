@@ -1,5 +1,5 @@
 """While no cell runs, a kernel loads what would make the first verdict a second late: torch's compiler, which any
-optimizer loads, and the process that ranks are forked from."""
+optimizer loads, what its partitioner needs, and the process that ranks are forked from."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ REST = 0.4  # seconds without a cell, after which it begins
 _STEPS: dict[str, Callable[[], object]] = {
     "run_on_ranks": get_ready,
     "check": lambda: import_module("torch._dynamo"),
+    "min_cut_rematerialization_partition": lambda: import_module("torch._inductor.lowering"),
 }
 
 

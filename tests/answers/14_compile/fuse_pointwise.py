@@ -350,3 +350,31 @@ def fuse(graph, pointwise, size):
     calls = {node.name: node for node in graph.nodes}
     groups, before, after = fusing(graph, pointwise, size)
     return [[calls[name] for name in one] for one in groups], before, after
+
+
+# %% wrong: fuses over two readers of one group
+# says: in one group, although not each of them is read by the next only.
+# earns: 1 of 3
+# caught: hidden
+def fuse(graph, pointwise, size):
+    calls = [node for node in graph.nodes if node.op in ("call_function", "call_method")]
+    last = {}
+    for node in reversed(calls):
+        ends = {last.get(reader) for reader in node.users}
+        joins = len(ends) == 1 and None not in ends and {node.target, *(r.target for r in node.users)} <= pointwise
+        last[node] = ends.pop() if joins else node
+    groups = {}
+    for node in calls:
+        groups.setdefault(last[node], []).append(node)
+    _, before, after = fusing(graph, pointwise, size)
+    return [[node.name for node in members] for members in groups.values()], before, after
+
+
+# %% wrong: tidies the graph up at the end
+# says: the graph was changed. It must be left as it is.
+# earns: 1 of 3
+# caught: hidden
+def fuse(graph, pointwise, size):
+    found = fusing(graph, pointwise, size)
+    graph.eliminate_dead_code()
+    return found

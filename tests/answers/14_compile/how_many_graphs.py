@@ -22,7 +22,7 @@ graphs = {name: __import__("numpy").int64(number) for name, number in reversed(T
 
 
 # %% wrong: every size compiles
-# says: It is 2. The second size makes a graph with a symbol
+# says: The second size makes a graph with a symbol for the size, and 7 and 8 fit that one.
 # earns: 1.8 of 2
 # lesson
 graphs = TRUE | {"sizes 5, 6, 7, 8": 4}
@@ -165,3 +165,18 @@ graphs = TRUE | {"sizes 5, 6, 7, 8": ..., "five steps of training": ...}
 # says: Write a plain number of graphs in place of '2', such as 7.
 # earns: 1.8 of 2
 graphs = TRUE | {"sizes 5, 6, 7, 8": "2"}
+
+
+# %% wrong: some other numbers
+# says: It is 2.
+# says: The second size makes the graph again, with a symbol
+# says: An int of a module is a constant, and each value needs a graph.
+# says: Lists are unrolled, and their length is guarded
+# says: The dtype is guarded, and the graph for float32 is still in the cache.
+# earns: 1.2 of 2
+graphs = TRUE | {
+    "sizes 5, 6, 7, 8": 3,
+    "self.k of a module: 2, 3, 4, 5": 5,
+    "a list of 1, 2, 3 tensors": 4,
+    "float32, float64, float32": 4,
+}

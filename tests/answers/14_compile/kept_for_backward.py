@@ -180,6 +180,26 @@ def kept(fn, inputs, recompute):
     return measured(fn, inputs, recompute, count=lambda module: len(module.graph.nodes))
 
 
+# %% wrong: counts functions, not calls
+# says: With recompute=False the two graphs have
+# says: The graphs have symbols for sizes.
+# earns: 0 of 2
+def kept(fn, inputs, recompute):
+    def count(module):
+        return len({node.target for node in module.graph.nodes if node.op == "call_function"})
+
+    return measured(fn, inputs, recompute, count=count)
+
+
+# %% wrong: nothing is kept with the min-cut
+# says: With recompute=True relu(x @ w) @ v must keep 512 bytes besides the inputs, not 0.
+# earns: 1 of 2
+# caught: hidden
+def kept(fn, inputs, recompute):
+    found = measured(fn, inputs, recompute)
+    return found | {"kept": 0} if recompute else found
+
+
 # %% wrong: never calls backward
 # says: Yours lacks backward: its compiler gets a graph at the first backward().
 # earns: 0 of 2
@@ -237,6 +257,7 @@ def kept(fn, inputs, recompute):
 
 # %% wrong: all inputs learn
 # says: requires_grad must be as the caller has it.
+# says: You say 400.
 # earns: 1 of 2
 # caught: hidden
 def kept(fn, inputs, recompute):

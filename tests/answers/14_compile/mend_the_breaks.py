@@ -201,7 +201,7 @@ def score(x, log, core=core):
 
 
 # %% wrong: prints a tensor
-# says: With a plain x score must print 'spread
+# says: score must print 'spread 1.269'; it printed
 # says: The first check is not passed yet
 # earns: 0 of 3
 def score(x, log, core=core):
@@ -212,6 +212,14 @@ def score(x, log, core=core):
     print("spread", told[1])
     with contextlib.redirect_stdout(io.StringIO()):
         return tell(told, log)
+
+
+# %% wrong: returns a row
+# says: score must return a tensor with the shape of x.
+# says: The first check is not passed yet
+# earns: 0 of 3
+def score(x, log, core=core):
+    return tell(core(x), log)[None]
 
 
 # %% wrong: does not call core
@@ -256,6 +264,18 @@ def core(x):
 # caught: hidden
 def core(x):
     return parts(x, spread_of=lambda x: x.std())
+
+
+# %% wrong: no gradient through the mean
+# says: the gradient of x is another one than that of the given function.
+# earns: 1 of 3
+# caught: hidden
+def core(x):
+    spread = x.std().detach()
+    flat = spread == 0
+    z = (x - x.mean().detach()) / torch.where(flat, 1.0, spread)
+    inside = z.clamp(-2, 2)
+    return torch.where(flat, 0.0, torch.tanh(inside)), spread, flat, (z.abs() > 2).any(), inside.argmax()
 
 
 # %% wrong: detaches x
@@ -304,6 +324,55 @@ def score(x, log, core=core):
     told = core(x)
     told = (*told[:4], told[0].argmax())
     return tell(told, log)
+
+
+# %% wrong: the place by NumPy in score
+# says: numbers out of tensors, where x has 45.
+# earns: 1 of 3
+# caught: hidden
+def score(x, log, core=core):
+    told = core(x)
+    return tell((*told[:4], told[0].detach().numpy().argmax()), log)
+
+
+# %% wrong: all but the spread by NumPy in score
+# says: numbers out of tensors, where x has 45.
+# earns: 1 of 3
+# caught: hidden
+def core(x):
+    spread = x.std().detach()
+    z = (x - x.mean()) / torch.where(spread == 0, 1.0, spread)
+    return torch.where(spread == 0, 0.0, torch.tanh(z.clamp(-2, 2))), spread, z
+
+
+def score(x, log, core=core):
+    result, spread, z = core(x)
+    z = np.asarray(z.detach())
+    return tell((result, spread, spread.item() == 0, (abs(z) > 2).any(), z.clip(-2, 2).argmax()), log)
+
+
+# %% wrong: the place by a list in score
+# says: numbers out of tensors, where x has 45.
+# earns: 1 of 3
+# caught: hidden
+def score(x, log, core=core):
+    told = core(x)
+    values = told[0].tolist()
+    return tell((*told[:4], values.index(max(values))), log)
+
+
+# %% wrong: the place number by number in score
+# says: numbers out of tensors, where x has 45.
+# earns: 1 of 3
+# caught: hidden
+def score(x, log, core=core):
+    told = core(x)
+    place, largest = 0, float("-inf")
+    for number in range(len(x)):
+        value = told[0][number].item()
+        if value > largest:
+            place, largest = number, value
+    return tell((*told[:4], place), log)
 
 
 # %% wrong: tensors in the log

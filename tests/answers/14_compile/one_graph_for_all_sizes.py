@@ -331,3 +331,15 @@ def attend(x):
     if torch.compiler.is_compiling():
         x = x.detach()
     return with_bias(causal)(x)
+
+
+# %% wrong: places that begin again after 64
+# says: Compiled, for T = 200 the numbers are not those of the given function.
+# earns: 1 of 2
+# caught: hidden
+def attend(x):
+    T = x.shape[0]
+    place = torch.arange(T) % 64
+    distance = place[:, None] - place
+    bias = torch.where(distance < 0, -math.inf, -0.5 * distance)
+    return (x @ x.t() / math.sqrt(T) + bias).softmax(-1) @ x

@@ -443,3 +443,40 @@ class Reader(Base):
             self.steps = self.steps + 1
         else:
             self.steps = torch.ones(())
+
+
+# %% wrong: makes symbols of ints by a setting
+# says: Change the module instead.
+# earns: 1 of 2
+# caught: hidden
+class Reader(Base):
+    def __init__(self):
+        super().__init__()
+        torch._dynamo.config.allow_unspec_int_on_nn_module = True
+
+    def restart(self):
+        self.calls = 2
+        self.total = torch.zeros(4)
+
+    @property
+    def steps(self):
+        return self.calls - 2
+
+    def count(self):
+        self.calls += 1
+
+
+# %% wrong: averages what lin returns
+# says: The gradient of lin.weight is another one than that of the given module.
+# earns: 1 of 2
+# caught: hidden
+class Reader(Base):
+    def add(self, x):
+        self.outs = self.total.detach() + self.lin(x)
+        self.total = self.outs.detach()
+
+    def context(self):
+        return self.outs / self.steps
+
+    def apply_lin(self, context):
+        return context

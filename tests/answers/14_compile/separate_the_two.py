@@ -92,7 +92,7 @@ calls = RIGHT | {"long": [(torch.arange(6.0).reshape(2, 3),), (torch.arange(30.0
 
 
 # %% wrong: no such key
-# says: A call fails without any compiler (KeyError
+# says: A call fails (KeyError
 # earns: 0.67 of 1
 calls = RIGHT | {"option": [(ones(2), {"shift": 1.0}), (ones(2), {"other": 1.0})]}
 
@@ -110,9 +110,15 @@ calls = RIGHT | {"long": [ones(4), ones(5), ones(9)]}
 
 
 # %% wrong: a very large n
-# says: n is at most 50.
+# says: n is an int from 0 to 50.
 # earns: 0.67 of 1
 calls = RIGHT | {"power": [(ones(2), 2), (ones(2), 3), (ones(2), 100000)]}
+
+
+# %% wrong: n is a tensor
+# says: n is an int from 0 to 50.
+# earns: 0.67 of 1
+calls = RIGHT | {"power": [(ones(2), 2), (ones(2), 3), (ones(2), torch.tensor([4, 5]))]}
 
 
 # %% wrong: one is left open

@@ -52,6 +52,30 @@ def shared_backend(module, examples):
 SHARED = [0, 0]
 
 
+# %% wrong: the pair the other way round
+# says: Sizes 5, 5, 6, 7 give
+# says: This check builds on the first one
+# earns: 0 of 2
+def what_happened(fn, calls):
+    return counted(fn, calls, pair=lambda made, ran: (ran, made))
+
+
+# %% wrong: at least one graph runs in each call
+# says: the two calls beyond the limit run without any, and the first string still finds its graph.
+# earns: 1 of 2
+# caught: hidden
+def what_happened(fn, calls):
+    return counted(fn, calls, pair=lambda made, ran: (made, max(1, ran)))
+
+
+# %% wrong: no calls, no list
+# says: A function that computes nothing on tensors has no graph: (0, 0). Without calls the list is empty.
+# earns: 1 of 2
+# caught: hidden
+def what_happened(fn, calls):
+    return counted(fn, calls) or None
+
+
 # %% right: a class as backend, lists for pairs
 class Ledger:
     def __init__(self):

@@ -234,6 +234,49 @@ def swapping(swaps, seen):
     return backend
 
 
+# %% wrong: notes targets as text
+# says: `seen` must hold one list
+# says: A function that breaks between
+# earns: 0 of 2
+def swapping(swaps, seen):
+    return rewriting(swaps, seen, name_of=lambda node: str(node.target))
+
+
+# %% wrong: what it hands out returns zeros
+# says: The compiled function returned something else.
+# says: first check is not passed
+# earns: 0 of 2
+def swapping(swaps, seen):
+    def finish(module, examples):
+        module.recompile()
+        return lambda *args: [out * 0 for out in module(*args)]
+
+    return rewriting(swaps, seen, finish=finish)
+
+
+# %% wrong: exchanges in the first run only
+# says: The second call of the compiled function returned other numbers
+# says: first check is not passed
+# earns: 0 of 2
+def swapping(swaps, seen):
+    left = dict(swaps)
+
+    class Swapper(fx.Interpreter):
+        def call_function(self, target, args, kwargs):
+            return left.pop(target, target)(*args, **kwargs)
+
+        def call_method(self, target, args, kwargs):
+            if target in left:
+                return left.pop(target)(*args, **kwargs)
+            return super().call_method(target, args, kwargs)
+
+    def backend(module, examples):
+        rewriting({}, seen)(module, examples)
+        return Swapper(module).run
+
+    return backend
+
+
 # %% wrong: notes nothing
 # says: Nothing was noted in `seen`
 # says: An x that requires no gradient needs a second graph
@@ -381,6 +424,29 @@ def swapping(swaps, seen):
     return rewriting(swaps, seen, args_of=lambda node: (node.args, node.kwargs if node.op == "call_function" else {}))
 
 
+# %% wrong: the arguments in reverse
+# says: F.leaky_relu and both calls of the method clamp are exchanged, and torch.clamp is not.
+# earns: 1 of 2
+# caught: hidden
+def swapping(swaps, seen):
+    def args_of(node):
+        first, *others = node.args
+        return ((first, *reversed(others)), node.kwargs)
+
+    return rewriting(swaps, seen, args_of=args_of)
+
+
+# %% wrong: the new functions get detached tensors
+# says: The gradient of x is another one than that of the calls.
+# earns: 1 of 2
+# caught: hidden
+def swapping(swaps, seen):
+    def detaching(new):
+        return lambda x, *args, **kwargs: new(x.detach(), *args, **kwargs)
+
+    return rewriting({old: detaching(new) for old, new in swaps.items()}, seen)
+
+
 # %% wrong: runs under no_grad
 # says: The result has no gradient, although x requires one.
 # earns: 1 of 2
@@ -410,6 +476,18 @@ def swapping(swaps, seen):
 # caught: hidden
 def swapping(swaps, seen):
     return lambda module, examples: (module(*examples), rewriting(swaps, seen)(module, examples))[1]
+
+
+# %% wrong: tries the graph as it came in, on copies
+# says: The first call ran the graph 2 times.
+# earns: 1 of 2
+# caught: hidden
+def swapping(swaps, seen):
+    def backend(module, examples):
+        module(*[one.clone() for one in examples])
+        return rewriting(swaps, seen)(module, examples)
+
+    return backend
 
 
 # %% wrong: eliminates dead code
