@@ -1,10 +1,11 @@
 """The commands for teachers: the folder of a class, grading, and what is asked about a graded class."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.box import SIMPLE
@@ -38,6 +39,15 @@ NoSandbox = Annotated[
     bool, typer.Option("--no-sandbox", help="Run the students' code unprotected, with your own rights.")
 ]
 
+One = Annotated[
+    Path | None,
+    typer.Option("--one", metavar="NOTEBOOK", help="Grade only this notebook, or this folder; no gradebook is needed."),
+]
+Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="With --one: the result goes into FILE.")]
+System = Annotated[
+    Literal["gradescope", "prairielearn"], typer.Option("--for", help="With --one: who reads the file of --json.")
+]
+
 commands = typer.Typer()
 command = partial(commands.command, rich_help_panel="For teachers")
 
@@ -62,9 +72,18 @@ def _grade(
     force: Annotated[bool, typer.Option("--force", help="Grade also what has not changed.")] = False,
     scheduler: Scheduler = None,
     no_sandbox: NoSandbox = False,
+    one: One = None,
+    into: Json = None,
+    system: System = "gradescope",
 ) -> None:
     """Grade the submissions of a chapter: submitted/STUDENT/CHAPTER into gradebook, feedback/ and graded/."""
     found = _chapter_of_class(chapter)
+    if one is not None or into is not None:
+        if one is None or into is None:
+            raise typer.BadParameter("--one NOTEBOOK and --json FILE belong together.")
+        if students or jobs or results or scheduler or force:
+            raise typer.BadParameter("With --one, only --json, --for and --no-sandbox can be given.")
+        return _grade_one(found, one, into, system, not no_sandbox)
     with _grader(found, not no_sandbox, scheduler) as opener:
         from torchkata.tools.grading.batch import grade_chapter
 
@@ -82,6 +101,21 @@ def _grade(
             )
     _print_run(run)
     raise typer.Exit(int(bool(run.refused or run.cut_off)))
+
+
+def _grade_one(chapter: "Chapter", submitted: Path, file: Path, system: str, sandboxed: bool) -> None:
+    from torchkata.base.writing import write_whole
+    from torchkata.tools.grading.handed_out.autograders import SYSTEMS
+    from torchkata.tools.grading.records import NotGradable
+    from torchkata.tools.grading.single import grade_single
+
+    with _grader(chapter, sandboxed, None) as opener:
+        result = grade_single(chapter, submitted, opener)
+    write_whole(file, f"{json.dumps(SYSTEMS[system](result), indent=1)}\n")
+    if isinstance(result, NotGradable):
+        _say(f"Not graded: {result.reason}")
+    else:
+        _say(f"{result.points:g} of {result.of:g} points: {file}")
 
 
 @command("regrade")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -34,6 +35,12 @@ def chapter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Chapter:
 
 def grade(*arguments: str):
     return CliRunner().invoke(cli.app, ["grade", "98", "--jobs", "1", *arguments])
+
+
+def grade_one(submitted: Path, *arguments: str):
+    file, *others = arguments
+    given = ["grade", "98", "--no-sandbox", "--one", str(submitted), "--json", file, *others]
+    return CliRunner().invoke(cli.app, given)
 
 
 def scores(chapter: Chapter) -> dict[str, float]:
@@ -71,6 +78,49 @@ def test_without_a_sandbox(chapter: Chapter):
     assert "3 before and unchanged" in grade("--no-sandbox").output
 
 
+def test_one_notebook_for_a_system_that_hands_out_its_own_marks(chapter: Chapter, tmp_path: Path):
+    wrong = RIGHT | {"twice": "def twice(x):\n    return abs(x) * 2", "guess": 'answers = {"a": 1, "b": 3}'}
+    path = hand_in(chapter, "bob", **wrong)
+    (path.parent / "notes.txt").touch()
+    (chapter.root / "gradebook.db").unlink()
+    result = grade_one(path.parent, "results.json")
+    assert result.exit_code == 0 and "2.5 of 6 points: results.json" in result.output, result.output
+    found = json.loads(Path("results.json").read_text())
+    twice, guess, thrice, teachers = found["tests"]
+    assert found["score"] == 2.5 and [one["score"] for one in (twice, guess, thrice)] == [0, 1.5, 1]
+    assert [one["max_score"] for one in (twice, guess, thrice)] == [2, 3, 1] and thrice["output"] == "Solved."
+    assert "hidden test: a negative number" in twice["output"] and "One too many." in guess["output"]
+    assert "returns(-2)" not in json.dumps(found) and {one["visibility"] for one in (twice, guess, thrice)} == {
+        "visible"
+    }
+    assert "notes.txt" in teachers["output"] and teachers["visibility"] == "hidden" and "score" not in teachers
+    assert not (chapter.root / "gradebook.db").exists() and not (chapter.root / "feedback").exists()
+
+    result = grade_one(path, "results.json", "--for", "prairielearn")
+    found = json.loads(Path("results.json").read_text())
+    assert found["gradable"] and found["score"] == pytest.approx(2.5 / 6) and len(found["tests"]) == 3
+
+    (tmp_path / "empty.ipynb").touch()
+    for system, words in (("gradescope", "output"), ("prairielearn", "message")):
+        result = grade_one(tmp_path / "empty.ipynb", "results.json", "--for", system)
+        found = json.loads(Path("results.json").read_text())
+        assert result.exit_code == 0 and found[words].startswith("Not graded: The notebook is an empty file")
+        assert "score" in found or found["gradable"] is False
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["--one", "a.ipynb"], "belong together"),
+        (["--json", "a.json"], "belong together"),
+        (["--one", "a.ipynb", "--json", "a.json", "--force"], "only --json, --for and --no-sandbox"),
+    ],
+)
+def test_options_of_one_notebook_that_do_not_fit(chapter: Chapter, arguments: list[str], words: str):
+    result = CliRunner().invoke(cli.app, ["grade", "98", *arguments])
+    assert result.exit_code == 2 and words in " ".join(result.output.split())
+
+
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason=NO_BUBBLEWRAP)
 def test_with_the_sandbox(chapter: Chapter):
     hand_in(chapter, "ada", **RIGHT)
@@ -98,6 +148,7 @@ def test_only_some_students_and_another_folder(chapter: Chapter):
         (["grade", "97"], "There is no chapter '97'"),
         (["grade", "98"], "Put the submissions into submitted/STUDENT/CHAPTER"),
         (["grade", "98", "--students", "joe"], "submitted/ holds no folder of joe"),
+        (["grade", "98", "--one", "no.ipynb", "--json", "a.json", "--no-sandbox"], "There is no notebook no.ipynb"),
     ],
 )
 def test_errors_are_one_message_and_exit_code_2(chapter: Chapter, arguments, words, monkeypatch, capsys):

@@ -45,9 +45,7 @@ def feedback_page(title: str, record: Record, submission: Submission, site: str 
         points=f"{record.final_points:g}",
         of=f"{record.of:g}",
         penalty=_penalty(record),
-        notes=[
-            note.replace(OWN_CELL, "A cell of your own", 1) for note in record.notes if note.startswith(FOR_STUDENT)
-        ],
+        notes=told_to_student(record),
         solved=sum(mark.state == "solved" for mark in record.marks),
         first=[{"why": _why(mark), "title": mark.title, "anchor": _anchor(mark)} for mark in look_first(record.marks)],
         marks=[_shown(mark, record, code.get(mark.exercise, "")) for mark in record.marks],
@@ -80,10 +78,19 @@ def _anchor(mark: ExerciseMark) -> str:
     return f"exercise-{mark.exercise}"
 
 
-def _told(record: Record) -> list[str]:
+def told_to_student(record: Record) -> list[str]:
     """The notes that the student reads, in words to the student."""
     notes = [note for note in record.notes if note.startswith(FOR_STUDENT)]
     return [note.replace(OWN_CELL, "A cell of your own", 1) for note in notes]
+
+
+def verdict_for_student(mark: ExerciseMark) -> str:
+    """What a student reads of an exercise: a sentence and, below it, details."""
+    return f"{_sentence(mark)}\n{_details(mark)}".strip()
+
+
+def _details(mark: ExerciseMark) -> str:
+    return "" if mark.state in PLAIN else _cut(mark.verdict.partition("\n")[2])
 
 
 def _penalty(record: Record) -> str:
@@ -109,7 +116,7 @@ def _shown(mark: ExerciseMark, record: Record, code: str) -> dict[str, str]:
         "comment": _cut(record.counted.comments.get(mark.exercise, "")) if record.counted else "",
         "style": mark.state if mark.state in ("solved", "partly") else "wrong",
         "sentence": _sentence(mark),
-        "details": "" if mark.state in PLAIN else _cut(mark.verdict.partition("\n")[2]),
+        "details": _details(mark),
         "code": _cut(code.strip("\n")),
     }
 
