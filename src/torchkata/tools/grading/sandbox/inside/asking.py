@@ -23,7 +23,9 @@ class Questions:
     """
 
     def __init__(self, source: str, file: str):
-        self.code, asked = _made_ready(source, file)
+        tree, asked = _made_ready(source)
+        # new code each time: torch.compile keeps with a code object what it knows of the namespace that it ran in
+        self.code: CodeType = compile(tree, file, "exec", dont_inherit=True)
         self._take = _Taking(asked)
 
     @property
@@ -37,13 +39,13 @@ class Questions:
 
 
 @lru_cache(maxsize=64)
-def _made_ready(source: str, file: str) -> tuple[CodeType, Asked]:
-    """The code with each call in it watched, and the parts of torch that it may ask. A check asks the same scenario of
-    many arguments."""
+def _made_ready(source: str) -> tuple[ast.Module, Asked]:
+    """The source with each call in it watched, and the parts of torch that it may ask. A check asks the same scenario
+    of many arguments."""
     tree = ast.parse(source)
     names = [node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
     asked = Asked(names)
-    return compile(ast.fix_missing_locations(_Calls().visit(tree)), file, "exec", dont_inherit=True), asked
+    return ast.fix_missing_locations(_Calls().visit(tree)), asked
 
 
 class _Taking:
