@@ -94,7 +94,7 @@ def filled(*size):
 
 
 batch_baked = (
-    "The batch size is still fixed: by a constant 4, a view(4, ...), or a tensor that was built for four samples."
+    "The batch size is still fixed by a constant 4, a view(4, ...), or a tensor that was built for four samples."
 )
 
 
@@ -140,7 +140,7 @@ with check("baked-batch") as test:
         h = x.detach().double() @ filled(3, 6).double().t() + (filled(3) + 0.5).double()
         return sum(weight * h[:, t] for t, weight in enumerate(weights_of(x.shape[1])))
 
-    state = "The keys of state_dict() changed: nothing that depends on a batch belongs into the state."
+    state = "The keys of state_dict() have changed. Nothing that depends on a batch belongs in the state."
 
     def judge(seen, x, sentence, rtol=1e-4, atol=1e-5):
         """Judge the result for x."""
@@ -149,16 +149,16 @@ with check("baked-batch") as test:
         seen.that(isinstance(seen["result"], Tensor), "forward must return a tensor.", stage="type")
         truth, came = expected(x), seen["result"]
         seen.that(came.shape == truth.shape, sentence, stage="shape")
-        dtype = "The result does not follow x: tensors made in forward need dtype and device of x."
+        dtype = "The result must have the dtype and device of x, so tensors made in forward need them too."
         seen.that(came.dtype == x.dtype, dtype, stage="dtype")
         seen.that(torch.allclose(came.double(), truth, rtol=rtol, atol=atol), sentence)
 
     same_values = "For (4, 5, 6) the numbers differ from those of the given class."
     time_baked = (
-        "The number of steps is still fixed, or its weights are not those of the contract: 5 comes from x.shape[1]."
+        "The number of steps is still fixed, or the weights differ from the contract. The 5 must come from x.shape[1]."
     )
-    one_step = "For a single step 0 / 0 gives nan: its weight is 1."
-    contiguous = "An x that is not contiguous must work; view needs a matching memory layout."
+    one_step = "For a single step 0 / 0 gives nan. Its weight must be 1."
+    contiguous = "A non-contiguous x must work, but view needs a matching memory layout."
 
     test("the old numbers for 4 samples of 5 steps")
     x = filled(4, 5, 6)
@@ -187,7 +187,7 @@ with check("baked-batch") as test:
     for x in (filled(5, 4, 6), filled(3, 3, 6), filled(6, 6, 6)):
         judge(observe_scenario(pooled, Pooler, x), x, time_baked)
 
-    follows = "The result does not follow x: tensors made in forward need dtype and device of x."
+    follows = "The result must have the dtype and device of x, so tensors made in forward need them too."
     test.hidden("float64, and bfloat16")
     x = filled(3, 4, 6).double()
     judge(observe_scenario(pooled, Pooler, x), x, follows, rtol=1e-6, atol=1e-7)
@@ -250,7 +250,7 @@ with check("baked-batch") as test:
         "'tracing inferred a static shape': a dynamic size became a plain number, by a constant that it must fit, by a "
         "Python loop over range(T), or by an op that needs a number (torch.linspace does)."
     )
-    branch = "A Python `if` on a shape was decided during export; other sizes silently take the same branch."
+    branch = "The export decided a Python `if` on a shape, so other sizes silently take the same branch."
     known = [
         mistake(batch_baked, raises="size of tensor|shape '|is invalid for input"),
         mistake(
@@ -268,7 +268,7 @@ with check("baked-batch") as test:
     def judge_runs(seen, which, sentence):
         """Judge what onnxruntime gave for some of the inputs."""
         for x, came, own in list(zip([*inputs, *more], seen["onnx"], seen["torch"], strict=True))[which]:
-            model = "The file does what your class does, but that is not the contract's function for this size."
+            model = "The file agrees with your class, but for this size your class is not the function of the contract."
             same = mistake(model, when=lambda seen, came=came, own=own: close(came, own))
             four = mistake(batch_baked, when=lambda seen, x=x, own=own: isinstance(own, str) and x.shape[:2] == (2, 5))
             seen.that(close(came, expected(x, seen["state"])), sentence, four, same)
@@ -277,9 +277,11 @@ with check("baked-batch") as test:
     inputs = [filled(4, 5, 6), filled(2, 5, 6), filled(4, 7, 6)]
     more = [filled(9, 12, 6), filled(3, 2, 6), filled(1, 5, 6), filled(1, 1, 6), filled(6, 1, 6)]
     seen = observe_scenario(exported, Pooler, inputs[0], *inputs, *more).expecting(*known)
-    keys = "The keys of state_dict() changed: nothing that depends on a batch belongs into the state."
+    keys = "The keys of state_dict() have changed. Nothing that depends on a batch belongs in the state."
     seen.that(sorted(seen["state"]) == ["proj.bias", "proj.weight"], keys)
-    seen.that(not seen["refused"], "The exporter refuses this model: try it, and read the end of its message.")
+    seen.that(
+        not seen["refused"], "The exporter refuses this model. Export it yourself, and read the end of the message."
+    )
     seen.that(seen["shape"] == ["batch", "time", 6], specialised, stage="shape")
     judge_runs(seen, slice(3), "onnxruntime does not give the numbers of the contract for these sizes.")
 

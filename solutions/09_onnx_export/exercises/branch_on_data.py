@@ -135,15 +135,15 @@ def same(came, truth):
 
 
 leak = "inf or nan of the branch not taken leaked in: multiplying it by 0 gives nan. Select, don't multiply."
-one_branch = "Only one branch is there, or the decision was taken once, for the example."
+one_branch = "Your layer has only one branch, or the decision was made once, for the example."
 
 
 def look_alikes(x, came, truth):
     """The mistakes that a wrong result for x can be."""
     wrong = [
-        ("The decision was made per element; it is one decision for the whole batch.", by_elements(x)),
-        ("The decision was made per row; it is one decision for the whole batch.", by_rows(x)),
-        ("The decision was made per column; it is one decision for the whole batch.", by_columns(x)),
+        ("You decide for each element. Make one decision for the whole batch.", by_elements(x)),
+        ("You decide for each row. Make one decision for the whole batch.", by_rows(x)),
+        ("You decide for each column. Make one decision for the whole batch.", by_columns(x)),
         (one_branch, torch.log(x.clamp(min=1e-6))),
         (one_branch, 0.1 / x),
     ]
@@ -166,7 +166,7 @@ values = "The values differ from those of the given class."
 
 
 # %% check="branch-on-data" points=2
-"""Both branches, decided anew for each batch, in PyTorch and after the export."""
+"""Both branches, chosen for each batch, in PyTorch and after the export."""
 with check("branch-on-data") as test:
     first = torch.tensor([[2.0, -0.5, 1.5], [0.25, 1.0, -3.0]])  # the mean is positive
     second = torch.tensor([[-2.0, 0.5, -1.5], [0.25, 1.0, -3.0]])  # the mean is negative, that of one element too
@@ -179,13 +179,13 @@ with check("branch-on-data") as test:
 
     test("both branches in onnxruntime, after an export with a dynamic batch")
     out = observe_scenario(exported, Gate, first, *inputs)
-    still = "The Python `if` needs a True or a False during export; FakeTensors have none. Choose with tensors."
+    still = "The Python `if` needs True or False during export, but a FakeTensor has no value. Choose with tensors."
     out.that(
         not out["refused"],
-        "The exporter refuses this layer: try it, and read the end of its message.",
+        "The exporter refuses this layer. Export it yourself, and read the end of the message.",
         mistake(still, when=lambda seen: "data-dependent" in seen["refused"] or "DataDependent" in seen["refused"]),
         mistake(
-            "The batch size is fixed: something turned a dynamic size into a plain number.",
+            "The batch size is fixed, because something turned a dynamic size into a plain number.",
             when=lambda seen: "inferred a static shape" in seen["refused"],
         ),
     )
@@ -193,7 +193,7 @@ with check("branch-on-data") as test:
 
 
 # %% check="branch-on-data" points=1
-"""Nothing leaks from the branch not taken, in values and gradients; zeros, nan, dtypes."""
+"""Nothing of the other branch reaches the values or the gradients; zeros, nan, dtypes."""
 with check("branch-on-data") as test:
     first = torch.tensor([[2.0, -0.5, 1.5], [0.25, 1.0, -3.0]])  # the mean is positive
     second = torch.tensor([[-2.0, 0.5, -1.5], [0.25, 1.0, -3.0]])  # the mean is negative, that of one element too
@@ -214,7 +214,7 @@ with check("branch-on-data") as test:
 
     test("the same after the export")
     out = observe_scenario(exported, Gate, first, *more)
-    out.that(not out["refused"], "The exporter refuses this layer: solve the first check cell.")
+    out.that(not out["refused"], "The exporter refuses this layer. Pass the first check cell first.")
     judge(out, [zeros], out["results"][:1], leak)
 
     test("the gradient of the branch taken is finite and right")
@@ -223,14 +223,14 @@ with check("branch-on-data") as test:
         truth = torch.autograd.grad(expected(leaf).sum(), leaf)[0]
         seen.that(
             same(came, truth),
-            "The gradient is not that of the branch taken.",
+            "The gradient is not that of the chosen branch.",
             mistake(
-                "No gradient comes back: the layer cuts the graph (no_grad, detach or .data).",
+                "No gradient reaches x, because the layer detaches it (no_grad, detach or .data).",
                 when=lambda seen, came=came: not isinstance(came, Tensor) or not came.any(),
             ),
             mistake(
-                "The gradient is nan although the value is right: where() multiplies the other branch's infinite slope "
-                "by 0. Make that branch's input harmless first.",
+                "The value is right, but the gradient is nan, because where() multiplies the other branch's "
+                "infinite slope by 0. Make that branch's input harmless first.",
                 when=lambda seen, came=came: isinstance(came, Tensor) and bool(came.isnan().any()),
             ),
             stage="gradient",
@@ -248,7 +248,10 @@ with check("branch-on-data") as test:
     judge(out, more[3:6], out["results"][3:6], "After the export the values differ.")
 
     test.hidden("a zero among the inputs of the second branch")
-    kept = "In the second branch 0.1 / 0 is inf, as in the given class: only the branch not taken is made harmless."
+    kept = (
+        "In the second branch 0.1 / 0 is inf, as in the given class. Only the branch that is not chosen may be made "
+        "harmless."
+    )
     judge(zero, [infinite], zero["results"][6:], kept)
     judge(out, [infinite], out["results"][6:], kept)
 

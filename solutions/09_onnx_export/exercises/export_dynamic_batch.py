@@ -68,7 +68,7 @@ def export_dynamic(model: nn.Module, example: Tensor, path: str) -> None:
 
 
 # %% check="export-dynamic-batch" points=1
-"""One file with the agreed names, a dynamic batch, and the numbers of the eval form."""
+"""One file with the agreed names, a dynamic batch, and the numbers of eval mode."""
 with check("export-dynamic-batch") as test:
 
     class Spy(nn.Module):
@@ -149,43 +149,43 @@ with check("export-dynamic-batch") as test:
                 raises="UserError|Constraints",
             ),
             mistake(
-                "A dimension was declared dynamic that the layers of the model fix: declare dimension 0, and no other.",
+                "You declared a dimension dynamic that the layers of the model fix. Declare only dimension 0.",
                 raises="inferred a static shape",
             ),
         )
-        seen.that("model.onnx" in seen["files"], "There is no file at the path that was given.", stage="value")
-        one_file = "The weights went to a second file: external_data=False."
+        seen.that("model.onnx" in seen["files"], "There is no file at the given path.", stage="value")
+        one_file = "The weights went into a second file. Use external_data=False."
         seen.that(seen["files"] == ["model.onnx"] and not seen["external"], one_file)
         seen.that(
             "FakeTensor" in seen["types"],
-            "This file is not from the default exporter, which runs the model with FakeTensors; dynamo=False is the "
-            "old one.",
+            "This file is not from the default exporter, which runs the model with FakeTensors. dynamo=False "
+            "uses the old exporter.",
             stage="rule",
         )
         warned = [kind for kind, message in seen.noted.warned if "LeafSpec" not in message]
         about_mode = any("in training mode" in message for _, message in seen.noted.warned)
-        train = "The training branch of the model is in the graph: export in eval mode."
+        train = "You exported the training branch of the model. Export in eval mode."
         seen.that("Dropout" not in seen["operations"] and not about_mode, train)
         seen.that(
             "DeprecationWarning" not in warned,
-            "The export gives a DeprecationWarning: declare the dimension with dynamic_shapes, not dynamic_axes.",
+            "The export gives a DeprecationWarning. Declare the dimension with dynamic_shapes, not dynamic_axes.",
             stage="rule",
         )
         came_in, came_out = seen["inputs"], seen["outputs"]
         fixed = (
-            "The session accepts only the example's batch size: declare dimension 0, and no other, in dynamic_shapes, "
-            'under the name "batch".'
+            "The session accepts only the example's batch size. Declare dimension 0, and no other, in "
+            'dynamic_shapes, with the name "batch".'
         )
         seen.that(not came_in or not isinstance(came_in[0][1][0], int), fixed, stage="shape")
-        others = "Only the first dimension is dynamic; the others are fixed as in the example."
+        others = "Only the first dimension may be dynamic. The others must be fixed as in the example."
         seen.that(not came_in or came_in[0][1][1:] == inputs[0][1][1:], others, stage="shape")
-        named = "Input, output and dimension names must be input, output, batch."
+        named = "The input must be called input, the output output, and the dimension batch."
         seen.that(came_in == inputs and came_out == outputs, named)
         seen.that(not seen["refused"], fixed, stage="shape")
         for came, batch in zip(seen["results"], batches, strict=True):
             truth = model_of(kind).eval()(batch).detach()
             same = came.shape == truth.shape and torch.allclose(came, truth, rtol=1e-4, atol=1e-5)
-            seen.that(same, f"For {len(batch)} rows, onnxruntime does not give the numbers of the eval form.")
+            seen.that(same, f"For {len(batch)} rows, onnxruntime does not return the numbers of eval mode.")
 
     test("batch norm and dropout, in training mode: one file for any batch, in eval form")
     kind, batches = "norm", [filled(1, 8), filled(2, 8), filled(7, 8)]
@@ -200,7 +200,7 @@ with check("export-dynamic-batch") as test:
     ### END HIDDEN TESTS
 
 # %% check="export-dynamic-batch" points=1
-"""The model comes out of the export as it went in, also out of one that fails."""
+"""The export leaves the model as it was, even if the export fails."""
 with check("export-dynamic-batch") as test:
 
     class Breaks(nn.Module):
@@ -255,7 +255,7 @@ with check("export-dynamic-batch") as test:
 
     def judge(seen):
         """Judge that nothing has changed."""
-        flags = "The model, or a layer of it, is not in the mode it was in before: put back the flag of each module."
+        flags = "The model, or one of its layers, is in a different mode than before. Restore the flag of each module."
         seen.that("flags" not in seen["changed"], flags, stage="arguments")
         others = ", ".join(seen["changed"])
         seen.that(not others, f"Something else of the model has changed: {others}.", stage="arguments")
@@ -264,12 +264,15 @@ with check("export-dynamic-batch") as test:
     seen = observe_scenario(frozen_norm, export_dynamic)
     seen.that(not seen["raised"], f"The export raised {seen['raised']}.", stage="raised")
     judge(seen)
-    unready = "The model is as before, but the file is not its eval form for any batch: solve the first check cell."
+    unready = (
+        "The model is as before, but the file is not the model in eval mode for any batch. Pass the first check cell "
+        "first."
+    )
     seen.that(seen["ready"], unready)
 
     ### BEGIN HIDDEN TESTS
     test.hidden("a model whose export fails")
     seen = observe_scenario(breaks, export_dynamic)
     judge(seen)
-    seen.that(seen["raised"], "An export that fails must say so: its exception reaches the caller.", stage="raised")
+    seen.that(seen["raised"], "If the export fails, its exception must reach the caller.", stage="raised")
     ### END HIDDEN TESTS

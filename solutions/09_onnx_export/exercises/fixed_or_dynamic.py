@@ -161,21 +161,23 @@ with check("fixed-or-dynamic") as test:
         of_d = outcome(lambda: torch.export.export(OnValues(), (torch.ones(4, 3),), **how))
     a_shape, b_shape = (list(one.shape) for one in session.get_inputs()[:2])
 
-    fixed = "Every input dimension that is not declared dynamic is fixed to the example's: A refuses 5 rows."
-    named = 'The declared dimension appears by its name, the other one is fixed: ["batch", 100].'
-    dynamic = "With the dimension declared dynamic, any number of rows runs."
+    fixed = "Every input dimension that is not declared dynamic is fixed to the example's size, so A refuses 5 rows."
+    named = 'The declared dimension is shown as its name, and the other is fixed: ["batch", 100].'
+    dynamic = "B declares the dimension dynamic, so any number of rows works."
     baked = (
-        "The branch was decided during export, with 4 rows, and only `x * 2` is in the graph: for 1 row onnxruntime "
-        "gives 2.0 where PyTorch gives 3.0, without any message."
+        "The branch was decided during export, with 4 rows, so only `x * 2` is in the graph. For 1 row "
+        "onnxruntime returns 2.0 and PyTorch 3.0, without any message."
     )
     structure = "check_model looks at the structure, not at the numbers: a wrong export passes."
-    refused = "A branch on values can't be decided for all inputs: torch.export refuses (GuardOnDataDependentSymNode)."
+    refused = (
+        "A branch on values can't be decided for all inputs, so torch.export refuses it (GuardOnDataDependentSymNode)."
+    )
     view = (
         "view(4, -1) is exported faithfully: 8 rows still give 4, as in PyTorch itself. The 4 is baked into the model, "
         "not by the exporter."
     )
-    fake = "The default exporter runs the model with FakeTensors: shapes and dtypes without data."
-    files = "Weights are written to a second file, <name>.onnx.data, unless external_data=False."
+    fake = "The default exporter runs the model with FakeTensors, which have shapes and dtypes but no data."
+    files = "The export writes weights into a second file, <name>.onnx.data, unless external_data=False."
     items = {
         "A shape": prediction(a_shape, because=fixed),
         "A batch 5": prediction(outcome(lambda: run(a=(5, 100))), because=fixed),

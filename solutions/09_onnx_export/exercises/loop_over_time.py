@@ -157,7 +157,7 @@ overflow = (
     "inf or nan: a negative power of `a` overflows in long sequences. Clamp the exponent (or mask it) before "
     "taking the power."
 )
-future = "Later steps influence earlier ones: W[t, s] is zero for s > t."
+future = "Later steps influence earlier ones. W[t, s] must be zero for s > t."
 
 
 def judge_values(seen, came, x, a, sentence):
@@ -165,13 +165,13 @@ def judge_values(seen, came, x, a, sentence):
     seen.that(isinstance(came, Tensor), "forward must return a tensor, and the file must run.", stage="type")
     seen.that(came.shape == x.shape, "The result must have the shape of x.", stage="shape")
     truth = loop(x, a)
-    start = "The state starts at zero, not at the first step of x."
+    start = "The state must start at zero, not at the first step of x."
     wrong = [
         ("The factor (1 - a) is missing.", lambda: loop(x, a, scale=1.0)),
         ("The newest value must have the weight (1 - a) * a**0.", lambda: a * truth),
         (start, lambda: loop(x, a, start=x[:, 0])),
         (start, lambda: loop(x, a, start=x[:, 0] / a)),
-        ("You exchanged `a` and `1 - a`.", lambda: loop(x, 1 - a)),
+        ("You swapped `a` and `1 - a`.", lambda: loop(x, 1 - a)),
     ]
     named = [
         mistake(overflow, when=lambda seen: not bool(came.isfinite().all())),
@@ -181,10 +181,10 @@ def judge_values(seen, came, x, a, sentence):
     seen.that(close(came, truth), sentence, *named)
 
 
-def judge(seen, a, x, sentence="The values are not those of the loop."):
+def judge(seen, a, x, sentence="The values differ from those of the loop."):
     """Judge what forward returned."""
     judge_values(seen, seen["result"], x, a, sentence)
-    seen.that(seen["result"].dtype == x.dtype, "The weights must follow x in dtype and device.", stage="dtype")
+    seen.that(seen["result"].dtype == x.dtype, "The weights must have the dtype and device of x.", stage="dtype")
 
 
 # %% check="loop-over-time" points=2
@@ -198,10 +198,10 @@ with check("loop-over-time") as test:
     test("an export with a dynamic batch and time, run with other lengths")
     inputs = [filled(3, 5, 4), filled(2, 8, 4), filled(4, 3, 4)]
     out = observe_scenario(exported, Smooth, 0.6, inputs[0], *inputs)
-    unrolled = "The loop (or a Python list over the steps) was unrolled during export: the number of steps is frozen."
+    unrolled = "The export unrolled the loop (or a Python list over the steps), so the number of steps is fixed."
     out.that(
         not out["refused"],
-        "The exporter refuses this model: try it, and read the end of its message.",
+        "The exporter refuses this model. Export it yourself, and read the end of the message.",
         mistake(
             unrolled,
             when=lambda seen: "inferred a static shape" in seen["refused"] and "shape[1]" in seen["refused"],
@@ -213,7 +213,7 @@ with check("loop-over-time") as test:
 
 
 # %% check="loop-over-time" points=1
-"""2000 steps without overflow; one step; dtype, device and gradient; x is left alone."""
+"""2000 steps without overflow; one step; dtype, device and gradient; x doesn't change."""
 with check("loop-over-time") as test:
     test("2000 steps, with a small and a large a")
     x = filled(1, 2000, 2)
@@ -232,13 +232,13 @@ with check("loop-over-time") as test:
     test.hidden("exported: a single step, and 1500 steps")
     more = [filled(2, 1, 4), filled(1, 1, 4), filled(1, 1500, 4)]
     out = observe_scenario(exported, Smooth, 0.6, filled(3, 5, 4), *more)
-    out.that(not out["refused"], "The exporter refuses this model: solve the first check cell.")
-    short = "After the export, the values for other lengths are not those of the loop."
+    out.that(not out["refused"], "The exporter refuses this model. Pass the first check cell first.")
+    short = "After the export, the values for other lengths differ from those of the loop."
     for x, came in zip(more, out["onnx"], strict=True):
         judge_values(out, came, x, 0.6, short)
 
     test.hidden("float64 with all its digits")
-    follows = "The weights must follow x in dtype and device."
+    follows = "The weights must have the dtype and device of x."
     x = filled(2, 6, 3).double()
     seen = observe_scenario(smoothed, Smooth, 0.7, x).expecting(mistake(follows, stage="raised"))
     judge(seen, 0.7, x)

@@ -73,7 +73,7 @@ def run_onnx(session: ort.InferenceSession, *inputs: Tensor) -> list[Tensor]:
 
 
 # %% check="run-session" points=1
-"""Inputs by the session's own names, all outputs as tensors with memory of their own."""
+"""Inputs by the session's own names, all outputs as tensors with their own memory."""
 with check("run-session") as test:
 
     def file_of(name):
@@ -124,20 +124,21 @@ with check("run-session") as test:
         return facts
 
     a_list = "The result must be a list of tensors, one for each output of the session."
-    arrays = "A session takes NumPy arrays, not tensors, and gives NumPy arrays, too: convert on the way in and out."
+    arrays = "A session takes and returns NumPy arrays, not tensors. Convert on the way in and on the way out."
     known = [
         mistake(
-            "The feed must use the names of session.get_inputs(); they depend on the export.",
+            "Use the names from session.get_inputs(), because they depend on the export.",
             raises=r"missing from input feed|Invalid input name|Invalid Feed Input Name",
         ),
         mistake(arrays, raises="Input must be a list of dictionaries or a single numpy array"),
         mistake("numpy() on a tensor that requires grad raises: detach first.", raises="requires grad"),
         mistake(
-            "Each session has another number of inputs, with other names: ask session.get_inputs().",
+            "Each session has its own number of inputs, with its own names. Ask session.get_inputs().",
             raises=r"ValueError: zip\(\) argument",
         ),
         mistake(
-            "An input got numbers of the wrong type: follow the order of session.get_inputs(), leave integers alone.",
+            "An input got numbers of the wrong type. Follow the order of session.get_inputs(), and leave "
+            "integers alone.",
             raises="Unexpected input data type",
         ),
     ]
@@ -148,13 +149,15 @@ with check("run-session") as test:
         seen.that(seen["type"] == "list", a_list, stage="type")
         seen.that("ndarray" not in seen["items"], arrays, stage="type")
         seen.that(seen["outputs"] is not None, a_list, stage="type")
-        first_only = "All outputs are wanted, in order, as a list."
+        first_only = "Return all outputs, in order, as a list."
         seen.that(len(seen["outputs"]) == len(expected), first_only, stage="shape")
         for came, wanted in zip(seen["outputs"], expected, strict=True):
             same_type = came.dtype == wanted.dtype
-            seen.that(same_type, f"An output came as {came.dtype}; the session gave {wanted.dtype}.", stage="dtype")
+            seen.that(
+                same_type, f"You return an output as {came.dtype}, but the session gave {wanted.dtype}.", stage="dtype"
+            )
             same = came.shape == wanted.shape and torch.equal(came, wanted)
-            seen.that(same, "The outputs are not what the session gives for these inputs, in its order.")
+            seen.that(same, "The outputs differ from those that the session returns for these inputs, in its order.")
         alone = all(torch.equal(a, b) for a, b in zip(seen["then"], [*expected[1:], *given], strict=True))
         seen.that(alone, "Writing into an output must change neither another output nor an input.", stage="aliasing")
 
@@ -188,7 +191,7 @@ with check("run-session") as test:
     ### END HIDDEN TESTS
 
 # %% check="run-session" points=1
-"""Tensors of every kind are converted; what can't be meant is refused with the input's name."""
+"""Tensors of every kind are converted; a wrong kind raises an error with the input's name."""
 with check("run-session") as test:
 
     def file_of(kind):
@@ -224,15 +227,15 @@ with check("run-session") as test:
             "changed": [condition_of(one) for one in inputs] != before,
         }
 
-    by_name = "The feed must use the names of session.get_inputs(); they depend on the export."
+    by_name = "Use the names from session.get_inputs(), because they depend on the export."
     cast = (
-        "Each input has its own type: cast floating tensors to the float type that the session expects there, and "
-        "leave integers alone."
+        "Each input has its own type. Cast floating-point tensors to the floating-point type that the session "
+        "expects there, and leave integers alone."
     )
     known = [
         mistake(by_name, raises=r"missing from input feed|Invalid input name|Invalid Feed Input Name"),
         mistake(
-            "A session takes NumPy arrays, not tensors: convert on the way in.",
+            "A session takes NumPy arrays, not tensors. Convert on the way in.",
             raises="Input must be a list of dictionaries or a single numpy array",
         ),
         mistake("numpy() on a tensor that requires grad raises: detach first.", raises="requires grad"),
@@ -243,11 +246,11 @@ with check("run-session") as test:
         """Judge the first output, and that the inputs are as before."""
         seen.expecting(*known)
         seen.that(seen["first"] is not None, "The result must be a list of tensors, one for each output.", stage="type")
-        other = f"An output came as {seen['first'].dtype}; the session gave {expected.dtype}."
+        other = f"You return an output as {seen['first'].dtype}, but the session gave {expected.dtype}."
         seen.that(seen["first"].dtype == expected.dtype, other, stage="dtype")
         same = seen["first"].shape == expected.shape and torch.equal(seen["first"], expected)
-        seen.that(same, "The output is not what the session gives for these inputs.")
-        seen.that(not seen["changed"], "A tensor that was given has changed.", stage="arguments")
+        seen.that(same, "The output differs from what the session returns for these inputs.")
+        seen.that(not seen["changed"], "Your code changed one of the given tensors.", stage="arguments")
 
     x, idx = torch.tensor([[0.5, 2, 3], [4, 5, 6], [7, 8, 9]]), torch.tensor([2, 0])
     rows = torch.tensor([[7.0, 8, 9], [0.5, 2, 3]])
@@ -290,7 +293,9 @@ with check("run-session") as test:
             return {"raised": [one.__name__ for one in type(error).__mro__], "message": str(error)}
         return {"raised": [], "message": ""}
 
-    too_many = "Too many or too few inputs: raise ValueError with the expected names (zip silently drops the rest)."
+    too_many = (
+        "There are too many or too few inputs. Raise ValueError with the expected names (zip silently drops the rest)."
+    )
     for idea, inputs in [
         ("one input is missing", (x,)),
         ("one input is too many", (x, idx, x)),
@@ -302,8 +307,8 @@ with check("run-session") as test:
         seen.that("ValueError" in seen["raised"] and names_told, too_many, stage="raised")
 
     kinds = (
-        "An integer tensor where a floating one is expected (or the reverse) is a mistake of the caller: raise "
-        "TypeError with the input's name, don't cast."
+        "An integer tensor where the session expects a floating-point tensor (or the reverse) is the caller's "
+        "mistake. Don't cast; raise TypeError with the input's name."
     )
     for idea, kind, inputs, name in [
         ("integers where a floating tensor is expected", "float32", (x.long(), idx), "pixels"),

@@ -169,7 +169,7 @@ def judge(seen, expected, sentence):
     """Judge the entries: expected are pairs of a kind and the index of an input."""
     seen.expecting(
         mistake(
-            "An exception from the checker or the runtime ended the verification: it must become an entry of the list.",
+            "An exception from the checker or the runtime ended your function. It must become an entry of the list.",
             raises="ONNXRuntimeError|InvalidArgument|ValidationError|InvalidGraph",
         ),
     )
@@ -178,43 +178,48 @@ def judge(seen, expected, sentence):
     )
     came = kinds_of(seen)
     odd = [kind for kind, _ in came if kind not in ("checker", "run", "shape", "value")]
-    seen.that(not odd, "Every entry begins with its kind: checker:, run:, shape: or value:.")
+    seen.that(not odd, "Every entry must start with its kind: checker:, run:, shape: or value:.")
     seen.that([kind for kind, _ in came] == [kind for kind, _ in expected], sentence)
     told = all(str(index) in numbers for (_, numbers), (_, index) in zip(came, expected, strict=True))
-    seen.that(told, "Every entry must tell the index of its input, and the entries follow the order of the inputs.")
+    seen.that(
+        told, "Every entry must contain the index of its input, and the entries must follow the order of the inputs."
+    )
 
 
 # %% check="verify-export" points=1
-"""A good file passes; other weights and sizes are found, each with its kind and its input."""
+"""A good file passes; changed weights and sizes are found, each with its kind and its input."""
 with check("verify-export") as test:
     test("a file that differs by rounding only: no problems for 1, 3 and 7 rows")
     exact = (
-        "A good file is refused. Bit equality is too strict: the runtimes add in different order. Use rtol and atol."
+        "You refuse a good file. Bit equality is too strict, because the runtimes add in different orders. Use "
+        "rtol and atol."
     )
     judge(observe_scenario(problems, verify_onnx, "plain", "plain", [1, 3, 7], False, (), 1 + 1e-5), [], exact)
 
     test("the same, for a model in training mode")
-    train = "The PyTorch side ran in training mode: dropout and batch statistics differ from the export."
+    train = "You ran the model in training mode, where dropout and batch statistics differ from the export."
     judge(observe_scenario(problems, verify_onnx, "plain", "plain", [1, 3, 7], True), [], train)
 
     test("one weight was changed by 0.05")
     seen = observe_scenario(problems, verify_onnx, "plain", "weight", [1, 3, 7])
     seen.expecting(
         mistake(
-            "The checker only looks at the structure: a file with altered weights passes it. Compare numbers.",
+            "The checker looks only at the structure, so a file with changed weights passes. Compare numbers.",
             when=lambda seen: seen["found"] == [],
         ),
-        mistake("All inputs are tried, also after a problem.", when=lambda seen: len(seen["found"]) == 1),
+        mistake("Try all inputs, even after a problem.", when=lambda seen: len(seen["found"]) == 1),
     )
     judge(seen, [("value", 0), ("value", 1), ("value", 2)], "Each of the three inputs must give one entry `value:`.")
 
     test("the file takes 3 rows and no other number")
-    one_input = "Only one input was compared; a baked batch or branch shows up only with others, and must be `run:`."
+    one_input = (
+        "You compared only one input. A fixed batch size shows only with other inputs, and must be reported as `run:`."
+    )
     judge(observe_scenario(problems, verify_onnx, "plain", "rows", [3, 1, 7]), [("run", 1), ("run", 2)], one_input)
 
 
 # %% check="verify-export" points=1
-"""Refused files and empty lists; the model comes out as it went in."""
+"""Refused files and empty lists; the model doesn't change."""
 with check("verify-export") as test:
 
     class Noting(nn.Module):
@@ -269,31 +274,31 @@ with check("verify-export") as test:
         return facts | {"tracked": any(Noting.tracked), "runs": len(Noting.tracked)}
 
     crash = mistake(
-        "An exception from the checker or the runtime ended the verification: it must become an entry of the list.",
+        "An exception from the checker or the runtime ended your function. It must become an entry of the list.",
         stage="raised",
     )
-    flags = "The model, or a frozen layer of it, is in another mode afterwards: put back each flag."
+    flags = "The model, or a frozen layer, is in a different mode afterwards. Restore each flag."
 
     def judge_model(seen):
         """Judge that the model has not changed."""
         seen.that("flags" not in seen["changed"], flags, stage="arguments")
-        seen.that(not seen["changed"], "Parameters or buffers of the model have changed.", stage="arguments")
+        seen.that(not seen["changed"], "Your code changed parameters or buffers of the model.", stage="arguments")
 
     test("a model in training mode with a layer in eval mode: it comes out as it went in")
     seen = observe_scenario(verified, verify_onnx, "good", [2, 5])
-    seen.expecting(mistake("The PyTorch side ran in training mode: call model.eval() first.", raises="batch_norm eps"))
+    seen.expecting(mistake("You ran the model in training mode. Call model.eval() first.", raises="batch_norm eps"))
     judge_model(seen)
 
     test("a node whose input nobody makes")
     seen = observe_scenario(verified, verify_onnx, "no input", [2, 5]).expecting(crash)
-    no_checker = "A file that onnx.checker refuses must be reported as one entry `checker:`."
+    no_checker = "If onnx.checker refuses the file, report one entry `checker:`."
     seen.that(bool(seen["found"]) and all(one.startswith("checker:") for one in seen["found"]), no_checker)
 
     ### BEGIN HIDDEN TESTS
     test.hidden("a good file, no gradient is tracked")
     seen = observe_scenario(verified, verify_onnx, "good", [2, 5])
-    seen.that(seen["found"] == [], "A good file is refused.")
-    seen.that(not seen["tracked"], "Gradients are tracked: run the model under no_grad.", stage="gradient")
+    seen.that(seen["found"] == [], "You refuse a good file.")
+    seen.that(not seen["tracked"], "Your code tracks gradients. Run the model under no_grad.", stage="gradient")
 
     for idea, kind in [
         ("a file that the checker refuses and onnxruntime would run", "no name"),
@@ -303,13 +308,13 @@ with check("verify-export") as test:
         seen = observe_scenario(verified, verify_onnx, kind, [2, 5]).expecting(crash)
         refused = bool(seen["found"]) and all(one.startswith("checker:") for one in seen["found"])
         seen.that(refused and len(seen["found"]) == 1, no_checker)
-        seen.that(seen["runs"] == 0, "Where the checker refuses the file, nothing is run.", stage="rule")
+        seen.that(seen["runs"] == 0, "If the checker refuses the file, don't run anything.", stage="rule")
 
     for idea, kind in [("no inputs", "good"), ("no inputs and a broken file", "no input")]:
         test.hidden(idea)
         seen = observe_scenario(verified, verify_onnx, kind, [])
         if kind == "good" or seen["raised"]:
-            empty = "No inputs means that nothing was verified: ValueError."
+            empty = "Without inputs nothing is verified, so raise ValueError."
             seen.that("ValueError" in seen["raised"], empty, stage="raised")
 
     test.hidden("a model that raises for an input: the flags are put back all the same")
@@ -326,10 +331,10 @@ with check("verify-export") as test:
         "by broadcasting. Compare shapes first."
     )
     seen = observe_scenario(problems, verify_onnx, "column", "row", [3, 1, 4])
-    seen.expecting(mistake("All inputs are tried, also after a problem.", when=lambda seen: len(seen["found"]) == 1))
+    seen.expecting(mistake("Try all inputs, even after a problem.", when=lambda seen: len(seen["found"]) == 1))
     judge(seen, [("shape", 0), ("shape", 2)], broadcast)
 
-    nan = "NaN slipped through: a comparison like (diff > tol).any() is False for NaN."
+    nan = "Your code missed a NaN. A comparison like (diff > tol).any() is False for NaN."
     for idea, of_model, of_file in [
         ("NaN where a number is expected", "plain", "nan"),
         ("a number where NaN is expected", "nan here", "plain"),
@@ -338,35 +343,37 @@ with check("verify-export") as test:
         judge(observe_scenario(problems, verify_onnx, of_model, of_file, [2]), [("value", 0)], nan)
 
     ### BEGIN HIDDEN TESTS
-    one_input = "Only one input was compared; a baked branch shows up only with others."
+    one_input = "You compared only one input. A baked-in branch shows only with other inputs."
     test.hidden("a baked branch: right for 3 rows, wrong for 1")
     sizes = [3, 4, 5, 3, 4, 5, 3, 1]
     judge(observe_scenario(problems, verify_onnx, "branch", "plain", sizes), [("value", 7)], one_input)
 
     test.hidden("the second output differs")
-    outputs = "Only the first output was compared."
+    outputs = "You compared only the first output."
     seen = observe_scenario(problems, verify_onnx, "two", "second", [2, 5])
-    seen.expecting(mistake("All inputs are tried, also after a problem.", when=lambda seen: len(seen["found"]) == 1))
+    seen.expecting(mistake("Try all inputs, even after a problem.", when=lambda seen: len(seen["found"]) == 1))
     judge(seen, [("value", 0), ("value", 1)], outputs)
 
     test.hidden("both outputs differ")
     seen = observe_scenario(problems, verify_onnx, "two", "second", [2, 5], False, (), 1.0, 0.5)
     seen.expecting(
         mistake(
-            "All outputs are compared, also after a problem with the first one: each gives an entry.",
+            "Compare all outputs, even after a problem with the first. Each output that differs gives an entry.",
             when=lambda seen: len(seen["found"]) in (1, 2),
         )
     )
     judge(seen, [("value", 0), ("value", 0), ("value", 1), ("value", 1)], "Each output that differs gives an entry.")
 
     test.hidden("two outputs, both right")
-    judge(observe_scenario(problems, verify_onnx, "two", "two", [2, 5]), [], "A good file with two outputs is refused.")
+    judge(observe_scenario(problems, verify_onnx, "two", "two", [2, 5]), [], "You refuse a good file with two outputs.")
 
     test.hidden("one small number differs, by little, beside a large one")
-    each = "Each number has a tolerance of its own, atol + rtol * |value|: here a small one differs by more than that."
+    each = (
+        "Each number has its own tolerance, atol + rtol * |value|, and here a small number differs by more than that."
+    )
     judge(observe_scenario(problems, verify_onnx, "plain", "small", [1]), [("value", 0)], each)
 
-    tolerances = "The tolerances rtol and atol, or their default values, are not used."
+    tolerances = "You don't use the tolerances rtol and atol, or change their default values."
     for idea, how, scale, shift, good in [
         ("a wider rtol", {"rtol": 0.1}, 1.05, 0.0, True),
         ("a narrower rtol", {"rtol": 1e-5}, 1.0005, 0.0, False),

@@ -148,27 +148,29 @@ def judge(seen, name):
     if all(witness is ... for witness in seen.value.values()):
         observe_value(...).value  # not solved yet
     witness = seen.value[name]
-    seen.that(witness is not ..., f"The item {name} is still open: give an input, or None.", stage="type")
+    seen.that(witness is not ..., f"The item {name} is still open. Give an input, or None.", stage="type")
     wrong = wrong_for(name)
     if witness is None:
         seen.that(
             not wrong,
-            f"{name}: verify=True ran the file once, on the example that it was exported from. It says nothing about "
-            "other sizes; this file is wrong.",
+            f"{name}: this file is wrong. verify=True ran it once, on the example of the export, which says "
+            "nothing about other sizes.",
         )
         return
     is_input = isinstance(witness, Tensor) and witness.dtype == torch.float32 and witness.dim() == 2
     is_input = is_input and 1 <= witness.shape[0] <= 8 and witness.shape[1] == 3
     asked = f"{name}: 1 to 8 rows of 3 finite float32 numbers, at most 100 in magnitude."
     seen.that(is_input and bool((witness.detach().abs() <= 100).all()), asked, stage="shape")
-    right = f"{name}: this file is right, here too: the size is computed in the graph. Look at the nodes."
+    right = (
+        f"{name}: this file is right for your input as well, because the graph computes the size. Look at the nodes."
+    )
     seen.that(bool(wrong), right)
     differ = disagree(name, witness.detach())
-    seen.that(differ or len(witness) != 4, f"{name}: 4 rows, the very size that verify tried.")
+    seen.that(differ or len(witness) != 4, f"{name}: your input has 4 rows, the size that verify tried.")
     seen.that(
         differ,
-        f"{name}: here file and model agree, so this input proves nothing. What did the exporter decide from the 4 "
-        "rows of the example?",
+        f"{name}: the file and the model agree on your input, so it proves nothing. What did the exporter decide "
+        "from the 4 rows of the example?",
     )
 
 

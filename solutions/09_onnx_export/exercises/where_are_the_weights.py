@@ -146,32 +146,33 @@ with check("where-are-the-weights") as test:
         names, numbers = list(came["files"]), {key: came[key] for key in ("weights", "graph")}
         whole = all(isinstance(number, int) and not isinstance(number, bool) for number in numbers.values())
         seen.that(whole, '"graph" and "weights" must be numbers of bytes.', stage="type")
-        guessed = "The external file is not always called <name>.onnx.data: read its location from the initializers."
-        folder = "Other files of the folder do not belong to the model."
-        relative = "The names must be relative to the model's folder, without the way to it."
+        guessed = "The external file is not always called <name>.onnx.data. Read its location from the initializers."
+        folder = "Other files in the folder do not belong to the model."
+        relative = "The names must be relative to the model's folder."
         seen.that(not any(os.path.basename(name) != name for name in names), relative)
         seen.that(names != ["model.onnx"] or len(files) == 1, only_main)
         seen.that("model.onnx.data" not in names or "model.onnx.data" in files, guessed)
         seen.that(set(names) <= set(files), folder)
-        seen.that(set(names) >= set(files), "A file is missing; each initializer has a location of its own, or none.")
-        seen.that(names == sorted(files), "The names must be sorted, and each must be there once.")
+        seen.that(
+            set(names) >= set(files), "Your list lacks a file. Each initializer may have its own location, or none."
+        )
+        seen.that(names == sorted(files), "The names must be sorted, and each must be listed once.")
         outside = weights - inside
         seen.that(
             numbers["weights"] == weights,
-            f"The weights have {weights} bytes, and you count {numbers['weights']}.",
+            f"The weights have {weights} bytes, but you count {numbers['weights']}.",
             mistake(
-                "Small weights stay inside the .onnx file even with external data: a model can have both.",
+                "Small weights stay inside the .onnx file even with external data, so a model can have both.",
                 when=lambda seen: numbers["weights"] == outside and inside and outside,
             ),
             mistake(
-                "The weights in the external file are not counted.",
+                "You don't count the weights in the external file.",
                 when=lambda seen: numbers["weights"] == inside and outside,
             ),
         )
         seen.that(
             numbers["graph"] == seen["file"] - inside,
-            "`graph` is the structure alone: the size of the .onnx file minus the weights that are stored inside it, "
-            "and only those.",
+            "`graph` is the size of the .onnx file minus the weights that are stored inside it, and only those.",
         )
 
     test("all inside one file: 1,200 bytes")
@@ -202,38 +203,39 @@ with check("where-are-the-weights") as test:
         names, numbers = list(came["files"]), {key: came[key] for key in ("weights", "graph")}
         whole = all(isinstance(number, int) and not isinstance(number, bool) for number in numbers.values())
         seen.that(whole, '"graph" and "weights" must be numbers of bytes.', stage="type")
-        guessed = "The external file is not always called <name>.onnx.data: read its location from the initializers."
-        folder = "Other files of the folder do not belong to the model."
-        relative = "The names must be relative to the model's folder, without the way to it."
+        guessed = "The external file is not always called <name>.onnx.data. Read its location from the initializers."
+        folder = "Other files in the folder do not belong to the model."
+        relative = "The names must be relative to the model's folder."
         seen.that(not any(os.path.basename(name) != name for name in names), relative)
         seen.that(names != ["model.onnx"] or len(files) == 1, only_main)
         seen.that("model.onnx.data" not in names or "model.onnx.data" in files, guessed)
         seen.that(set(names) <= set(files), folder)
-        seen.that(set(names) >= set(files), "A file is missing; each initializer has a location of its own, or none.")
-        seen.that(names == sorted(files), "The names must be sorted, and each must be there once.")
+        seen.that(
+            set(names) >= set(files), "Your list lacks a file. Each initializer may have its own location, or none."
+        )
+        seen.that(names == sorted(files), "The names must be sorted, and each must be listed once.")
         outside = weights - inside
         seen.that(
             numbers["weights"] == weights,
-            f"The weights have {weights} bytes, and you count {numbers['weights']}.",
+            f"The weights have {weights} bytes, but you count {numbers['weights']}.",
             *more,
             mistake(
-                "Small weights stay inside the .onnx file even with external data: a model can have both.",
+                "Small weights stay inside the .onnx file even with external data, so a model can have both.",
                 when=lambda seen: numbers["weights"] == outside and inside and outside,
             ),
             mistake(
-                "The weights in the external file are not counted.",
+                "You don't count the weights in the external file.",
                 when=lambda seen: numbers["weights"] == inside and outside,
             ),
         )
         seen.that(
             numbers["graph"] == seen["file"] - inside,
-            "`graph` is the structure alone: the size of the .onnx file minus the weights that are stored inside it, "
-            "and only those.",
+            "`graph` is the size of the .onnx file minus the weights that are stored inside it, and only those.",
         )
 
     def four_bytes(count):
         """Every element was taken for four bytes."""
-        sentence = "Not every weight has 4 bytes per element: its data_type says how many."
+        sentence = "Not every weight has 4 bytes per element. Its data_type says how many."
         return mistake(sentence, when=lambda seen: seen["came"]["weights"] == count)
 
     test("other files in the folder")
@@ -254,12 +256,12 @@ with check("where-are-the-weights") as test:
     seen = observe_scenario(sizes, onnx_size, weights, ["model.onnx.data"])
     seen.that(
         isinstance(seen["came"], dict) and "model.onnx.data" not in (seen["came"].get("files") or []),
-        "Other files of the folder do not belong to the model.",
+        "Other files in the folder do not belong to the model.",
     )
     judge(seen, 1200, ["model.onnx"], inside=1200)
 
     test.hidden("a weight without elements, and one without dimensions")
-    product = "The number of elements is the product of the sizes: 1 where there are none, 0 where one of them is 0."
+    product = "The number of elements is the product of dims. It is 1 if dims is empty, and 0 if a size is 0."
     weights = {"w": ("float32", 300, "", False), "zero": ("float32", 0, "", False)}
     weights |= {"number": ("float32", (), "", False)}
     seen = observe_scenario(sizes, onnx_size, weights, [])
@@ -269,13 +271,13 @@ with check("where-are-the-weights") as test:
     weights = {"d": ("float64", 11, "", True), "f": ("float32", 9, "", True), "i": ("int64", 5, "", True)}
     seen = observe_scenario(sizes, onnx_size, weights, [])
     raw = mistake(
-        "Not every weight lies in raw_data: count elements times the bytes of one.",
+        "Not every weight is stored in raw_data. Multiply the number of elements by the bytes per element.",
         when=lambda seen: seen["came"]["weights"] == 0,
     )
     judge(seen, 164, ["model.onnx"], 164, raw)
 
     test.hidden("a file that is referred to is missing")
-    gone = "A referenced file that is missing must raise FileNotFoundError with its name."
+    gone = "If a referenced file is missing, raise FileNotFoundError with its name."
     weights = {"w": ("float32", 300, "here.data", False), "v": ("float32", 50, "gone.data", False)}
     seen = observe_scenario(sizes, onnx_size, weights, ["model.onnx.data"], "gone.data")
     seen.that("FileNotFoundError" in seen["raised"] and "gone.data" in seen["message"], gone, stage="raised")
@@ -292,6 +294,6 @@ with check("where-are-the-weights") as test:
 
     test.hidden("a large external file is not read")
     seen = observe_scenario(of_something_large, onnx_size)
-    seen.expecting(mistake("External data must not be loaded; this model has 40 gigabytes of them.", stage="raised"))
+    seen.expecting(mistake("Don't load external data. This model has 40 gigabytes of them.", stage="raised"))
     judge(seen, 40_000_000_000, ["large.data", "model.onnx"], inside=0)
     ### END HIDDEN TESTS

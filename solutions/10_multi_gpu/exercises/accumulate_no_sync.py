@@ -163,13 +163,13 @@ def trained(count, calls, factor=1.0):
 
 
 hangs = mistake(
-    "A rank waits in a backward or a collective that the other never reaches: all ranks must make the same calls.",
+    "A rank waits in a backward or a collective that the other rank never reaches. All ranks must make the same calls.",
     raises="RanksHang",
 )
 
 
 # %% check="accumulate-no-sync" points=1
-"""One synchronisation, one step, the weights of training on everybody's data at once."""
+"""One synchronisation, one step, the same weights as training on all data at once."""
 with check("accumulate-no-sync") as test:
 
     def judge(seen, case, count, calls, known=()):
@@ -178,18 +178,16 @@ with check("accumulate-no-sync") as test:
         sent, steps = [one["sent"] for one in facts], [one["steps"] for one in facts]
         seen.that(
             min(sent) > 0,
-            "The gradients were never synchronised and the ranks drift apart: the last micro-batch ran under no_sync "
-            "too, or you called ddp.module, which bypasses DDP.",
+            "The gradients were never synchronised, so the ranks drift apart. Either the last micro-batch also "
+            "ran under no_sync, or you called ddp.module, which bypasses DDP.",
             mistake("No backward pass ran.", when=lambda seen: not any(one["backward"] for one in facts)),
             stage="rule",
         )
         seen.that(
             steps == [calls, calls],
-            "The optimizer must step once in a call.",
+            "The optimizer must step exactly once per call.",
             mistake("The optimizer never stepped.", when=lambda seen: max(steps) == 0),
-            mistake(
-                "The optimizer stepped before all micro-batches were in.", when=lambda seen: max(steps) == calls * count
-            ),
+            mistake("The optimizer stepped once for each micro-batch.", when=lambda seen: max(steps) == calls * count),
             stage="rule",
         )
         wanted, _ = trained(count, calls)
@@ -200,20 +198,21 @@ with check("accumulate-no-sync") as test:
 
         seen.that(
             all_like(wanted),
-            "The weights are not those of training on everybody's data at once.",
+            "The weights differ from those of training on all ranks' data at once.",
             *known,
             mistake(
-                "The step is k times too large: divide each loss by the number of micro-batches.",
+                "With k micro-batches your step is k times too large. Divide each loss by the number of micro-batches.",
                 when=lambda seen: count > 1 and all_like(trained(count, calls, factor=count)[0]),
             ),
             mistake("The ranks have different weights afterwards.", when=lambda seen: not torch.equal(*weights)),
         )
         seen.that(
             sent == [calls, calls],
-            "Gradients were synchronised more than once in a call.",
+            "You synchronised the gradients more than once per call.",
             mistake(
-                "Gradients were synchronised for every micro-batch: correct, but k times the traffic. Use no_sync for "
-                "all but the last, around forward and backward (DDP prepares the synchronisation in forward).",
+                "You synchronised the gradients for every micro-batch. That is correct, but with k micro-batches "
+                "it is k times the traffic. Use no_sync for all but the last, around forward and backward (DDP "
+                "prepares the synchronisation in forward).",
                 when=lambda seen: max(sent) == calls * count,
             ),
             stage="rule",
@@ -227,8 +226,8 @@ with check("accumulate-no-sync") as test:
     most = max(one[0]["together"] for one in seen.value)
     seen.that(
         most <= 2,
-        "Several micro-batches went forward before a backward came: their activations fill the memory together. Call "
-        "backward for each one before the next goes forward.",
+        "You ran several forwards before a backward, so their activations fill the memory together. Call "
+        "backward for each micro-batch before the next forward.",
         stage="rule",
     )
 
@@ -243,18 +242,16 @@ with check("accumulate-no-sync") as test:
         sent, steps = [one["sent"] for one in facts], [one["steps"] for one in facts]
         seen.that(
             min(sent) > 0,
-            "The gradients were never synchronised and the ranks drift apart: the last micro-batch ran under no_sync "
-            "too, or you called ddp.module, which bypasses DDP.",
+            "The gradients were never synchronised, so the ranks drift apart. Either the last micro-batch also "
+            "ran under no_sync, or you called ddp.module, which bypasses DDP.",
             mistake("No backward pass ran.", when=lambda seen: not any(one["backward"] for one in facts)),
             stage="rule",
         )
         seen.that(
             steps == [calls, calls],
-            "The optimizer must step once in a call.",
+            "The optimizer must step exactly once per call.",
             mistake("The optimizer never stepped.", when=lambda seen: max(steps) == 0),
-            mistake(
-                "The optimizer stepped before all micro-batches were in.", when=lambda seen: max(steps) == calls * count
-            ),
+            mistake("The optimizer stepped once for each micro-batch.", when=lambda seen: max(steps) == calls * count),
             stage="rule",
         )
         wanted, losses = trained(count, calls)
@@ -265,20 +262,21 @@ with check("accumulate-no-sync") as test:
 
         seen.that(
             all_like(wanted),
-            "The weights are not those of training on everybody's data at once.",
+            "The weights differ from those of training on all ranks' data at once.",
             *known,
             mistake(
-                "The step is k times too large: divide each loss by the number of micro-batches.",
+                "With k micro-batches your step is k times too large. Divide each loss by the number of micro-batches.",
                 when=lambda seen: count > 1 and all_like(trained(count, calls, factor=count)[0]),
             ),
             mistake("The ranks have different weights afterwards.", when=lambda seen: not torch.equal(*weights)),
         )
         seen.that(
             sent == [calls, calls],
-            "Gradients were synchronised more than once in a call.",
+            "You synchronised the gradients more than once per call.",
             mistake(
-                "Gradients were synchronised for every micro-batch: correct, but k times the traffic. Use no_sync for "
-                "all but the last, around forward and backward (DDP prepares the synchronisation in forward).",
+                "You synchronised the gradients for every micro-batch. That is correct, but with k micro-batches "
+                "it is k times the traffic. Use no_sync for all but the last, around forward and backward (DDP "
+                "prepares the synchronisation in forward).",
                 when=lambda seen: max(sent) == calls * count,
             ),
             stage="rule",
@@ -292,7 +290,7 @@ with check("accumulate-no-sync") as test:
                 right,
                 "Return the mean of this rank's micro-batch losses as a float.",
                 mistake(
-                    "You return the mean over all ranks: the contract asks for the mean of this rank's own losses.",
+                    "You return the mean over all ranks. Return the mean of this rank's own losses.",
                     when=lambda seen: all(
                         isinstance(got, float)
                         and math.isclose(got, sum(map(sum, losses[call])) / (2 * count), rel_tol=1e-4)
@@ -309,18 +307,20 @@ with check("accumulate-no-sync") as test:
 
     ### BEGIN HIDDEN TESTS
     cases = [(2, True, 1), (0, False, 1), (3, False, 2)]
-    stale = mistake("Gradients from before the call leaked in: zero_grad first.", when=lambda seen: True)
+    stale = mistake("Gradients from before the call were added. Call zero_grad first.", when=lambda seen: True)
 
     test.hidden("old gradients are present (in the same run: no micro-batches, and two steps in a row)")
     seen = observe_scenario(stepped, ddp_step, cases).expecting(
-        mistake("No micro-batches must raise ValueError.", raises="IndexError|ZeroDivisionError|UnboundLocalError"),
+        mistake(
+            "If there are no micro-batches, raise ValueError.", raises="IndexError|ZeroDivisionError|UnboundLocalError"
+        ),
         hangs,
     )
     judge(seen, 0, 2, 1, known=[stale])
 
     test.hidden("no micro-batches")
     refused = [one[1]["got"] == ["ValueError"] for one in seen.value]
-    seen.that(all(refused), "No micro-batches must raise ValueError.", stage="raised")
+    seen.that(all(refused), "If there are no micro-batches, raise ValueError.", stage="raised")
     steps = [one[1]["steps"] for one in seen.value]
     seen.that(max(steps) == 0, "Without micro-batches the optimizer must not step.", stage="rule")
 
@@ -329,5 +329,7 @@ with check("accumulate-no-sync") as test:
 
     test.hidden("an ordinary backward afterwards is synchronised")
     later = [one[case]["sent later"] for one in seen.value for case in (0, 2)]
-    seen.that(min(later) > 0, "After the step DDP no longer synchronises: the switch for no_sync was not restored.")
+    seen.that(
+        min(later) > 0, "After your step DDP no longer synchronises, because you didn't restore its no_sync setting."
+    )
     ### END HIDDEN TESTS

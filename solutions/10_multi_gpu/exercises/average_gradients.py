@@ -108,22 +108,22 @@ def close(came, expected):
 
 
 skipped = (
-    "A rank skipped the collective of a parameter without gradient (or more than that), and the other waits for "
-    "ever. Every rank must take part for every trainable parameter."
+    "A rank skipped the collective for a parameter without a gradient (or skipped more), and the other waits "
+    "forever. Every rank must take part for every trainable parameter."
 )
 known = [
     mistake(skipped, raises="RanksHang"),
-    mistake("A gradient can be None: that rank did not use the parameter.", raises="NoneType"),
+    mistake("A gradient can be None, because a rank may not have used the parameter.", raises="NoneType"),
     mistake(
-        "The ranks handed different amounts of data to one collective. What stands in for a missing gradient needs "
-        "the shape and the dtype of its parameter.",
+        "The ranks passed different amounts of data to one collective. Zeros for a missing gradient need the "
+        "shape and dtype of the parameter.",
         raises="RankDied|preamble|nbytes|Connection (closed|reset)|[Ss]ize",
     ),
 ]
 
 
 # %% check="average-gradients" points=1
-"""The mean gradient on every rank, also where a rank has not used a branch."""
+"""The mean gradient on every rank, even if a rank has not used a branch."""
 with check("average-gradients") as test:
 
     def judge(seen, case, dtype, used):
@@ -131,7 +131,7 @@ with check("average-gradients") as test:
         world = len(used)
         seen.that(
             not any(one["ddp"] for one in seen.value),
-            "Write it with collectives, without DistributedDataParallel.",
+            "Use only collectives, without DistributedDataParallel.",
             stage="rule",
         )
         facts = [one["cases"][case] for one in seen.value]
@@ -141,9 +141,9 @@ with check("average-gradients") as test:
         kept = [close(one["weights"][name], start[name][rank]) for rank, one in enumerate(facts) for name in names]
         seen.that(
             all(kept),
-            "A parameter was changed: only gradients are to be averaged.",
+            "Your code changed a parameter. Average only gradients.",
             mistake(
-                "The parameters were averaged, not the gradients.",
+                "You averaged the parameters, not the gradients.",
                 when=lambda seen: all(close(one["weights"]["a.weight"], mean_start) for one in facts),
             ),
         )
@@ -173,32 +173,33 @@ with check("average-gradients") as test:
                 not any(none) and all_close(total / world),
                 f"The gradient of {name} is not the mean over the ranks.",
                 mistake(
-                    "The gradients were summed: all_reduce adds. Divide by the world size.",
+                    "You summed the gradients, because all_reduce adds. Divide by the world size.",
                     when=lambda seen, total=total, users=users: users == world and all_close(total),
                 ),
                 mistake(
-                    "The divisor is fixed to 2: use dist.get_world_size().",
+                    "You always divide by 2. Use dist.get_world_size().",
                     when=lambda seen, total=total: world > 2 and all_close(total / 2),
                 ),
                 mistake(
-                    "A rank without gradient counts as zeros: the divisor is the world size, not the number of ranks "
-                    "that used the parameter.",
+                    "A rank without a gradient counts as zeros. Divide by the world size, not by the number of "
+                    "ranks that used the parameter.",
                     when=lambda seen, total=total, users=users, none=none: (
                         users < world and not any(none) and all_close(total / users)
                     ),
                 ),
                 mistake(
-                    "A parameter that was unused on one rank has no gradient there afterwards: the ranks would drift "
-                    "apart.",
+                    "A parameter that was unused on one rank has no gradient there afterwards, so the ranks "
+                    "would drift apart.",
                     when=lambda seen, total=total, none=none: any(none) and all_close(total / world),
                 ),
                 mistake(
-                    "A rank skipped the collective of a parameter without gradient: its next call met another "
-                    "parameter of the other rank. Every rank must take part for every trainable parameter.",
+                    "A rank skipped the collective for a parameter without a gradient, so its next call was "
+                    "matched with a different parameter of the other rank. Every rank must take part for every "
+                    "trainable parameter.",
                     when=lambda seen, came=came, mixed=mixed: any(close(g, m) for g in came for m in mixed),
                 ),
                 mistake(
-                    "The gradients are still those of each rank alone: nothing was averaged.",
+                    "The gradients are still those of each rank alone, because nothing was averaged.",
                     when=lambda seen, came=came, parts=parts: all(
                         close(grad, part) for grad, part in zip(came, parts, strict=True) if part is not None
                     ),
@@ -226,7 +227,7 @@ with check("average-gradients") as test:
         world = len(used)
         seen.that(
             not any(one["ddp"] for one in seen.value),
-            "Write it with collectives, without DistributedDataParallel.",
+            "Use only collectives, without DistributedDataParallel.",
             stage="rule",
         )
         facts = [one["cases"][case] for one in seen.value[:world]]
@@ -236,9 +237,9 @@ with check("average-gradients") as test:
         kept = [close(one["weights"][name], start[name][rank]) for rank, one in enumerate(facts) for name in names]
         seen.that(
             all(kept),
-            "A parameter was changed: only gradients are to be averaged.",
+            "Your code changed a parameter. Average only gradients.",
             mistake(
-                "The parameters were averaged, not the gradients.",
+                "You averaged the parameters, not the gradients.",
                 when=lambda seen: all(close(one["weights"]["a.weight"], mean_start) for one in facts),
             ),
         )
@@ -270,39 +271,40 @@ with check("average-gradients") as test:
                 not any(none) and all_close(total / world),
                 f"The gradient of {name} is not the mean over the ranks.",
                 mistake(
-                    "The gradients were summed: all_reduce adds. Divide by the world size.",
+                    "You summed the gradients, because all_reduce adds. Divide by the world size.",
                     when=lambda seen, total=total, users=users: users == world and all_close(total),
                 ),
                 mistake(
-                    "A gradient that is not contiguous was taken as it lies in memory, and on another rank the same "
-                    "numbers lie in another order: make it contiguous first.",
+                    "You sent a non-contiguous gradient in memory order, but on another rank the same numbers "
+                    "have a different order in memory. Make it contiguous first.",
                     when=lambda seen, total=total, came=came: any(
                         close(grad, (total / world).t().reshape(2, 3)) for grad in came
                     ),
                 ),
                 mistake(
-                    "The divisor is fixed to 2: use dist.get_world_size().",
+                    "You always divide by 2. Use dist.get_world_size().",
                     when=lambda seen, total=total: world > 2 and all_close(total / 2),
                 ),
                 mistake(
-                    "A rank without gradient counts as zeros: the divisor is the world size, not the number of ranks "
-                    "that used the parameter.",
+                    "A rank without a gradient counts as zeros. Divide by the world size, not by the number of "
+                    "ranks that used the parameter.",
                     when=lambda seen, total=total, users=users, none=none: (
                         users < world and not any(none) and all_close(total / users)
                     ),
                 ),
                 mistake(
-                    "A parameter that was unused on one rank has no gradient there afterwards: the ranks would drift "
-                    "apart.",
+                    "A parameter that was unused on one rank has no gradient there afterwards, so the ranks "
+                    "would drift apart.",
                     when=lambda seen, total=total, none=none: any(none) and all_close(total / world),
                 ),
                 mistake(
-                    "A rank skipped the collective of a parameter without gradient: its next call met another "
-                    "parameter of the other rank. Every rank must take part for every trainable parameter.",
+                    "A rank skipped the collective for a parameter without a gradient, so its next call was "
+                    "matched with a different parameter of the other rank. Every rank must take part for every "
+                    "trainable parameter.",
                     when=lambda seen, came=came, mixed=mixed: any(close(g, m) for g in came for m in mixed),
                 ),
                 mistake(
-                    "The gradients are still those of each rank alone: nothing was averaged.",
+                    "The gradients are still those of each rank alone, because nothing was averaged.",
                     when=lambda seen, came=came, parts=parts: all(
                         close(grad, part) for grad, part in zip(came, parts, strict=True) if part is not None
                     ),
@@ -377,7 +379,7 @@ with check("average-gradients") as test:
         found = [one["after"][name] for one in seen.value]
         equal = all(torch.allclose(weight, parameter.detach(), rtol=1e-3, atol=1e-4) for weight in found)
         same = all(torch.equal(weight, found[0]) for weight in found)
-        seen.that(equal and same, f"After two steps {name} is not what one process would have got.")
+        seen.that(equal and same, f"After two steps {name} differs from the result of a single process.")
 
     test.hidden("a world of one")
     judge(seen, len(cases), torch.float32, ["abc"])

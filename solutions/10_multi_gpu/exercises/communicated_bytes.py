@@ -126,14 +126,14 @@ def measured(build, world, cases):
 
 known = [
     mistake(
-        "DDP wants the hook's second parameter to be called `bucket`: define it as hook(state, bucket).",
+        "In DDP the second parameter of a hook must be called `bucket`. Define it as hook(state, bucket).",
         raises="KeyError: 'bucket'",
     ),
     mistake(
-        "The hook must return a torch.futures.Future holding the tensor.",
+        "The hook must return a torch.futures.Future whose value is the tensor.",
         raises="[Ff]uture|callback must be|comm.?hook.*return|py::cast|Unable to cast|expected.*got|SIG[AS]",
     ),
-    mistake("A rank waits in a collective that the other never reaches.", raises="RanksHang"),
+    mistake("A rank waits in a collective that the other rank never reaches.", raises="RanksHang"),
 ]
 
 
@@ -172,15 +172,15 @@ with check("communicated-bytes") as test:
             all(right),
             "The gradients are not the mean over the ranks.",
             mistake(
-                "The gradients are sums: with a hook of your own DDP no longer divides by the world size.",
+                "The gradients are sums, because DDP doesn't divide by the world size if you register a hook.",
                 when=lambda seen: all(near(one["grads"], world) for one in facts),
             ),
             mistake(
-                "The gradients are too small: they were divided by the world size twice.",
+                "The gradients are too small, because you divide them by the world size twice.",
                 when=lambda seen: all(near(one["grads"], 1 / world) for one in facts),
             ),
             mistake(
-                "The gradients differ between the ranks: the hook must all_reduce.",
+                "The gradients differ between the ranks. The hook must call all_reduce.",
                 when=lambda seen: any(
                     a is not None and b is not None and not torch.equal(a, b)
                     for a, b in zip(facts[0]["grads"], facts[1]["grads"], strict=True)
@@ -200,8 +200,8 @@ with check("communicated-bytes") as test:
         seen.that(keyed, 'The meter must have the entries "bytes" and "calls", numbers.', stage="type")
         sent = [step["bytes"] for step in facts[0]["steps"]]
         by_parameters = (
-            "The number came from the parameters: frozen layers are not sent, nothing is sent under no_sync, and "
-            "without a backward the meter stays 0."
+            "You computed the number from the parameters. But frozen layers are not sent, nothing is sent under "
+            "no_sync, and without a backward the meter stays 0."
         )
         seen.that(
             facts[0]["first"]["bytes"] == 0 and facts[0]["first"]["calls"] == 0,
@@ -211,34 +211,34 @@ with check("communicated-bytes") as test:
         growing = [numbers * width * min(k + 1, passes) for k in range(passes + silent)]
         seen.that(
             all([step["bytes"] for step in one["steps"]] == growing for one in facts),
-            "The meter does not count the bytes that were handed to all_reduce.",
+            "The meter does not count the bytes that were passed to all_reduce.",
             mistake(
-                f"The meter counts the float32 buffer although {str(dtype).removeprefix('torch.')} was sent: count "
-                "what you hand to all_reduce.",
+                f"The meter counts the float32 buffer although {str(dtype).removeprefix('torch.')} was sent. "
+                "Count what you pass to all_reduce.",
                 when=lambda seen: (
                     dtype is not None and sent[0] == 4 * numbers and facts[0]["sent"] < 4 * passes * numbers
                 ),
             ),
             mistake(
-                "The dtype was ignored: nothing was sent in the smaller format.",
+                "Your code ignores dtype, so nothing was sent in the smaller format.",
                 when=lambda seen: dtype is not None and sent[0] == 4 * numbers,
             ),
             mistake(
-                "The meter must keep growing over several steps: bytes and calls count every all_reduce once (this "
-                "small model fits into one bucket).",
+                "The meter must keep growing over several steps. It counts the bytes and calls of every "
+                "all_reduce once (this small model fits into one bucket).",
                 when=lambda seen: passes > 1 and sent[0] == sent[passes - 1] == numbers * width,
             ),
-            mistake("Count bytes, not numbers.", when=lambda seen: sent[0] == numbers),
+            mistake("The meter counts numbers. Count bytes.", when=lambda seen: sent[0] == numbers),
             mistake(
-                "The meter stayed 0: the hook must be registered, and must write into the very dict that you return.",
+                "The meter stayed 0. Register the hook, and let it write into the same dict that you return.",
                 when=lambda seen: sent[-1] == 0,
             ),
             mistake(
-                "The bytes of all parameters were counted for each bucket: count the bucket that is sent.",
+                "You count the bytes of all parameters for each bucket. Count only the bucket that is sent.",
                 when=lambda seen: numbers >= 10_000 and sent[-1] > growing[-1],
             ),
             mistake(
-                "Count what this rank hands over, not what all ranks hand over together.",
+                "You count the bytes of all ranks together. Count only what this rank passes to all_reduce.",
                 when=lambda seen: sent[0] == world * numbers * width,
             ),
             mistake(
@@ -249,9 +249,9 @@ with check("communicated-bytes") as test:
         on_the_wire = [one["sent"] for one in facts]
         seen.that(
             all(got in (0, growing[-1]) for got in on_the_wire),
-            "The meter counts something else than what was handed to all_reduce.",
+            "The meter counts something other than what was passed to all_reduce.",
             mistake(
-                "The dtype was ignored: nothing was sent in the smaller format.",
+                "Your code ignores dtype, so nothing was sent in the smaller format.",
                 when=lambda seen: dtype is not None and on_the_wire[0] == 4 * numbers * passes,
             ),
             stage="rule",
@@ -264,7 +264,7 @@ with check("communicated-bytes") as test:
 
 
 # %% check="communicated-bytes" points=0.5
-"""The smaller format, the calls, frozen layers, several buckets."""
+"""The smaller format, the number of calls, frozen layers, several buckets."""
 with check("communicated-bytes") as test:
 
     def judge(seen, case, given, world):
@@ -298,15 +298,15 @@ with check("communicated-bytes") as test:
             all(right),
             "The gradients are not the mean over the ranks.",
             mistake(
-                "The gradients are sums: with a hook of your own DDP no longer divides by the world size.",
+                "The gradients are sums, because DDP doesn't divide by the world size if you register a hook.",
                 when=lambda seen: all(near(one["grads"], world) for one in facts),
             ),
             mistake(
-                "The gradients are too small: they were divided by the world size twice.",
+                "The gradients are too small, because you divide them by the world size twice.",
                 when=lambda seen: all(near(one["grads"], 1 / world) for one in facts),
             ),
             mistake(
-                "The gradients differ between the ranks: the hook must all_reduce.",
+                "The gradients differ between the ranks. The hook must call all_reduce.",
                 when=lambda seen: any(
                     a is not None and b is not None and not torch.equal(a, b)
                     for a, b in zip(facts[0]["grads"], facts[1]["grads"], strict=True)
@@ -327,8 +327,8 @@ with check("communicated-bytes") as test:
         sent = [step["bytes"] for step in facts[0]["steps"]]
         calls = [step["calls"] for step in facts[0]["steps"]]
         by_parameters = (
-            "The number came from the parameters: frozen layers are not sent, nothing is sent under no_sync, and "
-            "without a backward the meter stays 0."
+            "You computed the number from the parameters. But frozen layers are not sent, nothing is sent under "
+            "no_sync, and without a backward the meter stays 0."
         )
         seen.that(
             facts[0]["first"]["bytes"] == 0 and facts[0]["first"]["calls"] == 0,
@@ -338,34 +338,34 @@ with check("communicated-bytes") as test:
         growing = [numbers * width * min(k + 1, passes) for k in range(passes + silent)]
         seen.that(
             all([step["bytes"] for step in one["steps"]] == growing for one in facts),
-            "The meter does not count the bytes that were handed to all_reduce.",
+            "The meter does not count the bytes that were passed to all_reduce.",
             mistake(
-                f"The meter counts the float32 buffer although {str(dtype).removeprefix('torch.')} was sent: count "
-                "what you hand to all_reduce.",
+                f"The meter counts the float32 buffer although {str(dtype).removeprefix('torch.')} was sent. "
+                "Count what you pass to all_reduce.",
                 when=lambda seen: (
                     dtype is not None and sent[0] == 4 * numbers and facts[0]["sent"] < 4 * passes * numbers
                 ),
             ),
             mistake(
-                "The dtype was ignored: nothing was sent in the smaller format.",
+                "Your code ignores dtype, so nothing was sent in the smaller format.",
                 when=lambda seen: dtype is not None and sent[0] == 4 * numbers,
             ),
             mistake(
-                "The meter must keep growing over several steps: bytes and calls count every all_reduce once (this "
-                "small model fits into one bucket).",
+                "The meter must keep growing over several steps. It counts the bytes and calls of every "
+                "all_reduce once (this small model fits into one bucket).",
                 when=lambda seen: passes > 1 and sent[0] == sent[passes - 1] == numbers * width,
             ),
-            mistake("Count bytes, not numbers.", when=lambda seen: sent[0] == numbers),
+            mistake("The meter counts numbers. Count bytes.", when=lambda seen: sent[0] == numbers),
             mistake(
-                "The meter stayed 0: the hook must be registered, and must write into the very dict that you return.",
+                "The meter stayed 0. Register the hook, and let it write into the same dict that you return.",
                 when=lambda seen: sent[-1] == 0,
             ),
             mistake(
-                "The bytes of all parameters were counted for each bucket: count the bucket that is sent.",
+                "You count the bytes of all parameters for each bucket. Count only the bucket that is sent.",
                 when=lambda seen: numbers >= 10_000 and sent[-1] > growing[-1],
             ),
             mistake(
-                "Count what this rank hands over, not what all ranks hand over together.",
+                "You count the bytes of all ranks together. Count only what this rank passes to all_reduce.",
                 when=lambda seen: sent[0] == world * numbers * width,
             ),
             mistake(
@@ -376,9 +376,9 @@ with check("communicated-bytes") as test:
         on_the_wire = [one["sent"] for one in facts]
         seen.that(
             all(got in (0, growing[-1]) for got in on_the_wire),
-            "The meter counts something else than what was handed to all_reduce.",
+            "The meter counts something other than what was passed to all_reduce.",
             mistake(
-                "The dtype was ignored: nothing was sent in the smaller format.",
+                "Your code ignores dtype, so nothing was sent in the smaller format.",
                 when=lambda seen: dtype is not None and on_the_wire[0] == 4 * numbers * passes,
             ),
             stage="rule",
@@ -389,7 +389,10 @@ with check("communicated-bytes") as test:
             'The entry "calls" must count every all_reduce once.',
         )
         if numbers < 10_000:
-            seen.that(calls[passes - 1] == passes, "This small model fits into one bucket: one call a backward pass.")
+            seen.that(
+                calls[passes - 1] == passes,
+                "This small model fits into one bucket, so there is one call per backward pass.",
+            )
 
     test("three ranks, bfloat16: half of it, gradients back in float32")
     given = ([3, 4, 2], 0, 5, 2, 1, torch.bfloat16)

@@ -105,8 +105,8 @@ def accuracy_of(indices):
 
 known = [
     mistake(
-        "One rank waits in a collective that the other never reaches: every rank must call it, and equally often, "
-        "also one without samples.",
+        "One rank waits in a collective that the other rank never reaches. Every rank must make the same calls, "
+        "even a rank without samples.",
         raises="RanksHang",
     ),
 ]
@@ -160,25 +160,25 @@ with check("exact-evaluation") as test:
             all(near),
             "The result is not the accuracy over the whole dataset.",
             mistake(
-                "Only one rank has the right result; all of them need it.",
+                "Only one rank has the right result, but all ranks need it.",
                 when=lambda seen: any(near) or (any(none) and not all(none)),
             ),
             mistake(
-                "Repeated samples were counted twice: DistributedSampler pads to equal shares.",
+                "Your code counts repeated samples twice, because DistributedSampler pads to equal shares.",
                 when=lambda seen: all_near(accuracy_of(padded)),
             ),
             mistake(
-                "Samples were left out (drop_last or integer division).",
+                "Your code leaves out samples (by drop_last or integer division).",
                 when=lambda seen: all_near(accuracy_of(range(n // world * world))),
             ),
             mistake(
-                "The ranks' accuracies were averaged although their shares have different sizes.",
+                "You averaged the ranks' accuracies, but their shares have different sizes.",
                 when=lambda seen: all_near(sum(shares) / world) or all_near(sum(blocks) / world),
             ),
-            mistake("The function must return the accuracy; it returned nothing.", when=lambda seen: all(none)),
+            mistake("The function returned nothing. It must return the accuracy.", when=lambda seen: all(none)),
         )
         work = [facts[case]["predicted"] for facts in seen.value]
-        alone = "Every rank predicted the whole dataset: the work is not shared."
+        alone = "Every rank predicted the whole dataset, so the work is not shared."
         seen.that(min(work) < n, alone, stage="rule")
 
     test("11 samples on 2 ranks: the accuracy that one process would find")
@@ -187,7 +187,7 @@ with check("exact-evaluation") as test:
 
 
 # %% check="exact-evaluation" points=1
-"""Even shares, a float, a rank without samples, no samples at all."""
+"""Even shares, a float, a rank without samples, no sample at all."""
 with check("exact-evaluation") as test:
 
     def evaluated(accuracy, world, cases):
@@ -247,30 +247,30 @@ with check("exact-evaluation") as test:
             all(near),
             "The result is not the accuracy over the whole dataset.",
             mistake(
-                "Only one rank has the right result; all of them need it.",
+                "Only one rank has the right result, but all ranks need it.",
                 when=lambda seen: any(near) or (any(none) and not all(none)),
             ),
             mistake(
-                "Repeated samples were counted twice: DistributedSampler pads to equal shares.",
+                "Your code counts repeated samples twice, because DistributedSampler pads to equal shares.",
                 when=lambda seen: all_near(accuracy_of(padded)),
             ),
             mistake(
-                "Samples were left out (drop_last or integer division).",
+                "Your code leaves out samples (by drop_last or integer division).",
                 when=lambda seen: all_near(accuracy_of(range(n // world * world))),
             ),
             mistake(
-                "The ranks' accuracies were averaged although their shares have different sizes.",
+                "You averaged the ranks' accuracies, but their shares have different sizes.",
                 when=lambda seen: all_near(sum(shares) / world) or all_near(sum(blocks) / world),
             ),
-            mistake("The function must return the accuracy; it returned nothing.", when=lambda seen: all(none)),
+            mistake("The function returned nothing. It must return the accuracy.", when=lambda seen: all(none)),
         )
         seen.that(all(facts[case]["is float"] for facts in seen.value), "Return a Python float.", stage="type")
         work = [facts[case]["predicted"] for facts in seen.value]
         seen.that(
             max(work) <= math.ceil(n / world),
-            "A rank predicted more than its share of the samples: the work is not shared evenly.",
+            "A rank predicted more than its share of the samples, so the work is not shared evenly.",
             mistake(
-                "Every rank predicted the whole dataset: the work is not shared.", when=lambda seen: min(work) >= n
+                "Every rank predicted the whole dataset, so the work is not shared.", when=lambda seen: min(work) >= n
             ),
             stage="rule",
         )
@@ -297,11 +297,12 @@ with check("exact-evaluation") as test:
     test.hidden("three ranks (and, in the same run, one sample for all of them)")
     seen = observe_scenario(evaluated, distributed_accuracy, 3, [(10, 3), (11, 2), (1, 4)]).expecting(
         mistake(
-            "A rank without samples must not divide by zero: it still takes part, with a count of 0.",
+            "A rank without samples must not divide by zero. It still takes part, with a count of 0.",
             raises="ZeroDivisionError|StopIteration",
         ),
         mistake(
-            "A rank without samples must not raise, only an empty dataset does: it takes part, with a count of 0.",
+            "A rank without samples must not raise an error; it takes part with a count of 0. Only an empty "
+            "dataset raises.",
             raises="ValueError",
         ),
         *known,
@@ -316,16 +317,16 @@ with check("exact-evaluation") as test:
     low = {"torch.float32", "torch.float16", "torch.bfloat16"} & set(seen.value[0][0]["dtypes"])
     seen.that(
         not low,
-        "You add the ranks' counts in a dtype that can't hold them: float32 ends at 2**24, and a dataset may have more "
-        "samples. all_reduce int64, or float64.",
+        "You add the ranks' counts in a dtype that can't represent them. float32 represents all integers only up "
+        "to 2**24, and a dataset may have more samples. Call all_reduce with int64 or float64.",
         stage="dtype",
     )
     added = [number for facts in seen.value for number in facts[-1]["added"] if math.isfinite(number)]
     rounded = [number for number in added if 0 < abs(number - round(number)) < 1e-4]
     seen.that(
         not rounded,
-        "You add counts that are no whole numbers: they come from a mean in float32, times a size. Count the samples "
-        "that are right, as whole numbers.",
+        "You add counts that are not integers, because you compute them from a float32 mean times a size. Count "
+        "the right samples as integers.",
         stage="dtype",
     )
     ### END HIDDEN TESTS

@@ -78,7 +78,7 @@ costs = {
 ### END GIVEN
 
 # %% check="predict-communication" points=2
-"""Each number is compared with a ring and a backward pass that are played message by message."""
+"""Each number is compared with a ring and a backward pass, simulated message by message."""
 with check("predict-communication") as test:
     test("every item is compared with what a played ring and a played backward give")
 
@@ -118,33 +118,39 @@ with check("predict-communication") as test:
         right = near(said, truth)
         in_mb = name in ("bytes_ring", "bytes_more_ranks", "fsdp")
         factors = (1e6, 1e3, 1e-3, 1 / 1.048576) if in_mb else (1e3, 1e-3)
-        units = "The number is right, its unit is not: MB of 10^6 bytes." if in_mb else "Right, but not in ms."
+        units = (
+            "The number is right, but its unit is wrong. Give MB of 10^6 bytes."
+            if in_mb
+            else "The number is right, but not in ms."
+        )
         known = [(number, sentence) for wrong, sentence in mistakes for number in wrong]
         known += [(truth * factor, units) for factor in factors]
         close = [(said, sentence) for number, sentence in known if near(said, number)]
         return prediction(said if right else truth, *([] if right else close), because=because)
 
     ring = "30 messages of S / 16 bytes: a round of 15 to add up, another of 15 to hand the sums out."
-    twice = "A ring goes round twice, 15 messages to add up and 15 to hand out: almost 2 S for each rank."
-    chunks = "Each message is S / 16, and there are 30 of them, not 32: a little less than 2 S."
-    half = "That is one round, the reduce-scatter alone. The sums must be handed out as well."
-    nobody = "In a ring nobody sends the whole tensor to everyone: each message is a chunk of S / n."
+    twice = (
+        "A ring all-reduce has two rounds, 15 messages to add up and 15 to distribute, so each rank sends almost 2 S."
+    )
+    chunks = "Each message is S / 16, and there are 30 of them, not 32, which is a little less than 2 S."
+    half = "That is only one round, the reduce-scatter. The sums must also be distributed."
+    nobody = "In a ring no rank sends the whole tensor to all others. Each message is a chunk of S / n."
     tends = (
         "With more ranks there are more messages, and each is smaller: 126 of S / 64. That is hardly more than with 16."
     )
     latency = "30 messages cost 30 latencies, and so much time passes however small they are."
-    one_message = "One all-reduce over 16 ranks is 30 messages one after another, each with its latency."
-    both = "Each message takes its latency and the time of its bytes: add both."
-    price = "Three rounds of 15 messages where an all-reduce has two: half as much again is sent. That is its price."
-    overlapping = "Buckets travel while backward goes on: only what is not done when it ends is exposed."
-    last = "The last bucket is full only when backward ends: it can't hide behind anything."
-    alone = "One bucket is full only at the end: all of it is exposed."
-    backlog = "A transfer takes longer than a layer, so the queue grows, and the whole backlog is exposed."
-    start = "The first bucket leaves only when backward is done with its layer, after 8 ms."
+    one_message = "An all-reduce over 16 ranks is 30 messages one after another, each with its latency."
+    both = "Each message takes its latency plus the time of its bytes."
+    price = "There are three rounds of 15 messages, and an all-reduce has two, so half as much again is sent."
+    overlapping = "Buckets are sent while backward runs. Only what is not done when backward ends is exposed."
+    last = "The last bucket is full only when backward ends, so nothing hides it."
+    alone = "A single bucket is full only when backward ends, so all of it is exposed."
+    backlog = "A transfer takes longer than a layer, so the queue grows, and everything still in it is exposed."
+    start = "The first bucket is sent only when backward is done with its layer, after 8 ms."
     silent = (
         "Three micro-batches send nothing, and the last one sends the whole gradient, as a step without no_sync does."
     )
-    per_step = "The whole gradient is sent in each step, not a quarter: the wait is a quarter for each *sample* only."
+    per_step = "Each step sends the whole gradient, not a quarter. The wait is a quarter only per *sample*."
 
     test.points = seen.predicts(
         {
@@ -163,7 +169,7 @@ with check("predict-communication") as test:
                 sum(sends(640, 64)) / 1e6,
                 tends,
                 ([1200, 1280, 2560, 4800, 5040, 5120, 300, 320], tends),
-                ([640], "A ring goes round twice: almost 2 S for each rank."),
+                ([640], "A ring all-reduce has two rounds, so each rank sends almost 2 S."),
                 ([630], half),
                 ([40320, 40960, 80640], nobody),
             ),
@@ -200,7 +206,7 @@ with check("predict-communication") as test:
                 sum(sends(640, 16, rounds=3)) / 1e6,
                 price,
                 ([1200], price),
-                ([3600, 3840, 2400], "All-gather and reduce-scatter are one round each, half of an all-reduce."),
+                ([3600, 3840, 2400], "An all-gather and a reduce-scatter are one round each, half of an all-reduce."),
                 ([1920], "A round has 15 messages of S / 16, a little less than S."),
                 ([600], "That is one of the three rounds."),
                 ([640, 1280], price),

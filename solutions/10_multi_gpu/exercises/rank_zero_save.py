@@ -169,8 +169,8 @@ def saved(save, world, is_full, is_old):
 
 
 early = (
-    "A rank loaded before the file was complete: the others must wait for rank 0 (barrier, or a broadcast of its "
-    "status)."
+    "A rank loaded before the file was complete. The other ranks must wait for rank 0 (with a barrier, or a "
+    "broadcast of its status)."
 )
 
 
@@ -183,7 +183,7 @@ def judge(seen, world):
         writes == [1] + [0] * (world - 1),
         "torch.save must be called once, on rank 0.",
         mistake(
-            "Every rank wrote the file; two writers can tear it. Only rank 0 writes.",
+            "Every rank wrote the file, and two writers can mix their bytes. Only rank 0 may write.",
             when=lambda seen: all(writes),
         ),
         mistake("Nobody called torch.save.", when=lambda seen: not any(writes)),
@@ -191,9 +191,9 @@ def judge(seen, world):
     )
     seen.that(
         list(facts[0]["in file"] or []) == list(wanted),
-        "The file must hold the bare model's state_dict.",
+        "The file must contain the bare model's state_dict.",
         mistake(
-            "The keys begin with 'module.': save ddp.module.state_dict().",
+            "The keys start with 'module.'. Save ddp.module.state_dict().",
             when=lambda seen: str((facts[0]["in file"] or [""])[0]).startswith("module."),
         ),
     )
@@ -206,12 +206,12 @@ def judge(seen, world):
         same = list(got) == list(wanted) and all(
             isinstance(got[key], Tensor) and torch.equal(got[key], wanted[key]) for key in wanted
         )
-        seen.that(same, "What a rank returned is not what was saved.")
+        seen.that(same, "A rank returned something other than what was saved.")
 
 
 known = [
     mistake(
-        "A rank waits in a collective that the other never reaches: barrier must be called on all ranks.",
+        "A rank waits in a collective that the other rank never reaches. All ranks must call barrier.",
         raises="RanksHang",
     ),
     mistake(early, raises="FileNotFoundError|PytorchStreamReader|EOFError|BadZipFile|failed finding central"),
@@ -227,12 +227,12 @@ with check("rank-zero-save") as test:
 
 
 # %% check="rank-zero-save" points=0.5
-"""The disk is full: every rank raises. An older file is not taken for the new one."""
+"""If the disk is full, every rank raises. An older file is not mistaken for the new one."""
 with check("rank-zero-save") as test:
     test("the disk is full: every rank raises, nobody hangs")
     seen = observe_scenario(saved, save_and_reload, 2, True, True).expecting(
         mistake(
-            "Rank 0 failed to write and left; the others wait for it. Tell them: broadcast the outcome.",
+            "Rank 0 failed to write and left, and the other ranks wait for it. Broadcast the outcome to them.",
             raises="RanksHang",
         ),
     )
@@ -247,8 +247,8 @@ with check("rank-zero-save") as test:
     test.hidden("torch.save fails with a RuntimeError, its way of saying that a file can't be written")
     seen = observe_scenario(saved, save_and_reload, 2, "in PyTorch", True).expecting(
         mistake(
-            "Rank 0 was stopped by a RuntimeError of torch.save and left; the others wait for it. Catch every "
-            "Exception, not OSError alone.",
+            "A RuntimeError from torch.save stopped rank 0, and the other ranks wait for it. Catch every "
+            "Exception, not only OSError.",
             raises="RanksHang",
         ),
     )

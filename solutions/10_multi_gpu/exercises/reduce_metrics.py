@@ -88,20 +88,20 @@ def like(got, expected):
 
 known = [
     mistake(
-        "The ranks made different numbers of collective calls, or one collective got tensors of different sizes from "
-        "them: one rank waits for what never comes. Agree on the names first.",
+        "The ranks made different numbers of collective calls, or passed tensors of different sizes to one "
+        "collective, so one rank waits for something that never comes. Agree on the names first.",
         raises="RanksHang",
     ),
     mistake(
-        "The ranks handed tensors of different sizes to one collective. Agree on the names first.",
+        "The ranks passed tensors of different sizes to one collective. Agree on the names first.",
         raises="RankDied|[Ss]ize",
     ),
-    mistake("A rank may have a name that another has not.", raises="KeyError"),
+    mistake("A rank may have a name that another rank doesn't have.", raises="KeyError"),
 ]
 
 
 # %% check="reduce-metrics" points=0.5
-"""All ranks get the same means, whatever names each of them has, in whatever order."""
+"""All ranks get the same means, whatever names each has, in any order."""
 with check("reduce-metrics") as test:
 
     def reduced(reduce, cases):
@@ -133,9 +133,9 @@ with check("reduce-metrics") as test:
         seen.that(all(are_dicts) or any(right), "Return a dict on every rank.", stage="type")
         seen.that(
             all(right) or not any(right),
-            "All ranks need the result.",
+            "Only some ranks return the result, but all ranks need it.",
             mistake(
-                "A rank left out a metric that only another rank has: the result is the same on all ranks.",
+                "A rank left out a metric that only another rank has. The result must be the same on all ranks.",
                 when=lambda seen: all(set(own) <= set(one) for one, own in zip(got, given, strict=True)) and any(given),
             ),
         )
@@ -154,18 +154,19 @@ with check("reduce-metrics") as test:
             all(right),
             "The result is not the mean over the ranks that have the metric.",
             mistake(
-                "Values of different metrics were added: collectives match by order, not by name. Sort the names.",
+                "You added values of different metrics, because collectives are matched by order, not by name. "
+                "Sort the names.",
                 when=lambda seen: mixed,
             ),
             mistake(
-                "The values were summed, not averaged.",
+                "You summed the values instead of averaging them.",
                 when=lambda seen: all_like({name: sum(found) for name, found in values.items()}),
             ),
             mistake(
-                "A metric that only some ranks have must be divided by their number, not by the world size.",
+                "If only some ranks have a metric, divide by their number, not by the world size.",
                 when=lambda seen: all_like({name: sum(found) / len(given) for name, found in values.items()}),
             ),
-            mistake("Metrics that not every rank has were dropped.", when=lambda seen: bool(missing)),
+            mistake("You dropped metrics that not every rank has.", when=lambda seen: bool(missing)),
             mistake(
                 "float32 cannot hold the value: use float64 (torch.tensor(x) is float32).",
                 when=lambda seen: all_like(rounded),
@@ -188,7 +189,7 @@ with check("reduce-metrics") as test:
 
 
 # %% check="reduce-metrics" points=0.5
-"""Sorted floats; zeros, nan, exact counts; many names, other ranks, none at all."""
+"""Sorted floats; zeros, nan, exact counts; many names, more ranks, none at all."""
 with check("reduce-metrics") as test:
 
     def reduced(reduce, cases):
@@ -232,9 +233,9 @@ with check("reduce-metrics") as test:
         seen.that(all(are_dicts) or any(right), "Return a dict on every rank.", stage="type")
         seen.that(
             all(right) or not any(right),
-            "All ranks need the result.",
+            "Only some ranks return the result, but all ranks need it.",
             mistake(
-                "A rank left out a metric that only another rank has: the result is the same on all ranks.",
+                "A rank left out a metric that only another rank has. The result must be the same on all ranks.",
                 when=lambda seen: all(set(own) <= set(one) for one, own in zip(got, given, strict=True)) and any(given),
             ),
         )
@@ -254,18 +255,19 @@ with check("reduce-metrics") as test:
             "The result is not the mean over the ranks that have the metric.",
             *more,
             mistake(
-                "Values of different metrics were added: collectives match by order, not by name. Sort the names.",
+                "You added values of different metrics, because collectives are matched by order, not by name. "
+                "Sort the names.",
                 when=lambda seen: mixed,
             ),
             mistake(
-                "The values were summed, not averaged.",
+                "You summed the values instead of averaging them.",
                 when=lambda seen: all_like({name: sum(found) for name, found in values.items()}),
             ),
             mistake(
-                "A metric that only some ranks have must be divided by their number, not by the world size.",
+                "If only some ranks have a metric, divide by their number, not by the world size.",
                 when=lambda seen: all_like({name: sum(found) / len(given) for name, found in values.items()}),
             ),
-            mistake("Metrics that not every rank has were dropped.", when=lambda seen: bool(missing)),
+            mistake("You dropped metrics that not every rank has.", when=lambda seen: bool(missing)),
             mistake(
                 "float32 cannot hold the value: use float64 (torch.tensor(x) is float32).",
                 when=lambda seen: all_like(rounded),
@@ -273,7 +275,7 @@ with check("reduce-metrics") as test:
         )
         ordered = all(list(one["got"]) == names and set(one["kinds"]) <= {"float"} for one in facts)
         seen.that(ordered, "The result must be sorted by name, as plain floats.", stage="type")
-        seen.that(all(one["unchanged"] for one in facts), "The argument was changed.", stage="arguments")
+        seen.that(all(one["unchanged"] for one in facts), "Your code changed the argument.", stage="arguments")
 
     test("a metric that is 0.0 on one rank (and, in the same run, forty metrics)")
     many = {f"layer {k}": 0.37 * k + 1 for k in range(40)}
@@ -296,16 +298,16 @@ with check("reduce-metrics") as test:
         return far and math.isclose(sum(got.values()), sum(means.values()), rel_tol=1e-6)
 
     unsorted = mistake(
-        "Values of different metrics were added: the ranks went through the names in different orders. The order of a "
-        "set, too, depends on how it was filled. Sort the names.",
+        "You added values of different metrics, because the ranks went through the names in different orders. "
+        "Even the order of a set depends on how it was filled. Sort the names.",
         when=lambda seen: all(permuted(one[1]["got"]) for one in seen.value),
     )
     judge(seen, 1, turned, unsorted)
     handed = [[case["handed"] for case in one[1:]] for one in seen.value]
     seen.that(
         all(first == other or "names from one rank" in first for first, other in handed),
-        "These ranks agree by chance: you go through the names in the order of a set, which hangs on their hashes, and "
-        "each Python has a hash seed of its own (PYTHONHASHSEED). Sort the names.",
+        "These ranks agree by chance. You go through the names in the order of a set, which depends on their "
+        "hashes, and each Python process has its own hash seed (PYTHONHASHSEED). Sort the names.",
         stage="rule",
     )
 

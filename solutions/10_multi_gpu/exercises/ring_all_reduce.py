@@ -140,22 +140,22 @@ uncounted = (
 )
 known = [
     mistake(
-        "The ranks wait for each other for ever. Gloo's send returns only when the partner receives: when every "
-        "rank sends first, everybody is sending. Post isend and irecv together, then wait for both.",
+        "The ranks wait for each other forever. Gloo's send returns only when the partner receives, but every "
+        "rank sends first. Start isend and irecv together, then wait for both.",
         raises="RanksHang.* in send",
     ),
     mistake(
-        "The ranks wait for each other for ever: some message has no partner, or nobody waits for it. Every rank "
-        "makes the same steps: one isend to the right and one irecv from the left, then wait() for both.",
+        "The ranks wait for each other forever, because a message has no partner, or no rank waits for it. Every "
+        "rank must make the same steps: one isend to the right and one irecv from the left, then wait() for both.",
         raises="RanksHang",
     ),
     mistake(
-        "A process ended in the middle: a message was larger than the buffer that received it. In a step, what you "
-        "send and what your right neighbour receives is the same chunk.",
+        "A process ended early, because a message was larger than the buffer that received it. In each step, "
+        "your right neighbour must receive the same chunk that you send.",
         raises="SIGABRT",
     ),
     mistake(
-        "A rank wrote to itself or listened to itself. The neighbours are (rank + 1) % world and (rank - 1) % world.",
+        "A rank sent to itself or received from itself. The neighbours are (rank + 1) % world and (rank - 1) % world.",
         raises="Pair is not connected|Connection closed|SIGSEGV|not be the same as the rank",
     ),
     mistake(
@@ -172,15 +172,15 @@ known = [
         raises="at least a 1-dimensional tensor|0-dim|zero-dimensional",
     ),
     mistake(
-        "A chunk is missing: torch.chunk and split can return fewer pieces than there are ranks. tensor_split "
-        "always returns that many, empty ones too.",
+        "A chunk is missing, because torch.chunk and split can return fewer pieces than there are ranks. "
+        "tensor_split always returns as many as you ask for, even if some are empty.",
         raises="IndexError",
     ),
 ]
 
 
 # %% check="ring-all-reduce" points=2
-"""The sum in place on all ranks; messages go to the right neighbour only, one chunk at a time."""
+"""The sum in place on all ranks; messages go only to the right neighbour, one chunk at a time."""
 with check("ring-all-reduce") as test:
 
     def judge(seen, number, case, world):
@@ -204,10 +204,10 @@ with check("ring-all-reduce") as test:
         seen.that(not any(one["unseen"] for one in facts), uncounted, stage="rule")
         seen.that(
             bool(right.all()),
-            "The result is wrong in places: the chunk indices of the two phases do not fit together.",
+            "Parts of the result are wrong, because the chunk indices of the two phases do not fit together.",
             mistake(
-                "Whole tensors travelled around the ring, and the sums are wrong. Cut the tensor into `world` chunks, "
-                "and pass one chunk on in each step.",
+                "You sent whole tensors around the ring, and the sums are wrong. Cut the tensor into `world` "
+                "chunks, and pass on one chunk in each step.",
                 when=lambda seen: n > world and all(set(one["sizes"]) == {n * dtype.itemsize} for one in facts),
             ),
             mistake(
@@ -215,36 +215,36 @@ with check("ring-all-reduce") as test:
                 when=lambda seen: n > 0 and all(untouched),
             ),
             mistake(
-                "The last elements are wrong: the number of elements is not divisible by the world size.",
+                "The last elements are wrong, because the number of elements is not divisible by the world size.",
                 when=lambda seen: n % world != 0 and bool(right[:, : n // world * world].all()),
             ),
             mistake(
-                "Each rank has only one complete chunk: the second phase (all-gather) is missing.",
+                "Each rank has only one complete chunk, because the second phase (all-gather) is missing.",
                 when=lambda seen: right.sum(0).tolist() == [1] * n and bool(partial.all()),
             ),
             mistake(
-                "The sum does not arrive on every rank: some have it, others do not.",
+                "Some ranks have the sum and others don't.",
                 when=lambda seen: bool(right.all(1).any()),
             ),
         )
-        seen.that(all(one["outside"] for one in facts), "Memory outside of t was changed.", stage="aliasing")
+        seen.that(all(one["outside"] for one in facts), "Your code changed memory outside t.", stage="aliasing")
         seen.that(
             all(set(one["to"]) <= {(rank + 1) % world} for rank, one in enumerate(facts)),
-            "Messages went to other ranks than the right neighbour.",
+            "A rank sent messages to ranks other than its right neighbour.",
             stage="rule",
         )
         most = 2 * (world - 1) * max(chunk, n / world + 1) * dtype.itemsize
         seen.that(
             max(sum(one["sizes"]) for one in facts) <= most,
-            "Too much was sent: 2 (world - 1) chunks of numel / world elements are enough.",
+            "You sent too much. 2 (world - 1) chunks of numel / world elements are enough.",
             mistake(
-                "Too much was sent: whole tensors travelled around the ring. Send one chunk per step.",
+                "You sent too much, because whole tensors went around the ring. Send one chunk per step.",
                 when=lambda seen: all(set(one["sizes"]) == {n * dtype.itemsize} for one in facts),
             ),
             stage="rule",
         )
         same = [torch.equal(one["t"], came[0]) and one["sum"] == facts[0]["sum"] for one in facts]
-        seen.that(all(same), "The ranks' results differ in their last bits: every rank must get the same bytes.")
+        seen.that(all(same), "The ranks' results differ in their last bits, but every rank must have the same bytes.")
 
     test("two ranks, 8 numbers")
     case = ((8,), torch.float32, "plain")
@@ -281,10 +281,10 @@ with check("ring-all-reduce") as test:
         seen.that(not any(one["unseen"] for one in facts), uncounted, stage="rule")
         seen.that(
             bool(right.all()),
-            "The result is wrong in places: the chunk indices of the two phases do not fit together.",
+            "Parts of the result are wrong, because the chunk indices of the two phases do not fit together.",
             mistake(
-                "Whole tensors travelled around the ring, and the sums are wrong. Cut the tensor into `world` chunks, "
-                "and pass one chunk on in each step.",
+                "You sent whole tensors around the ring, and the sums are wrong. Cut the tensor into `world` "
+                "chunks, and pass on one chunk in each step.",
                 when=lambda seen: n > world and all(set(one["sizes"]) == {n * dtype.itemsize} for one in facts),
             ),
             mistake(
@@ -292,47 +292,48 @@ with check("ring-all-reduce") as test:
                 when=lambda seen: n > 0 and all(untouched),
             ),
             mistake(
-                "Digits were lost on the way: what travels and what is added to needs the dtype of t.",
+                "Digits were lost on the way. The messages and the sums must have the dtype of t.",
                 when=lambda seen: (
                     dtype != torch.float32
                     and all(torch.allclose(one.double(), wanted.double(), rtol=1e-4) for one in came)
                 ),
             ),
             mistake(
-                "This t is not contiguous: flatten its elements with reshape(-1), not the memory that they lie in.",
+                "This t is not contiguous. Flatten its elements with reshape(-1), not the memory in which they "
+                "are stored.",
                 when=lambda seen: case[2] != "plain",
             ),
             mistake(
-                "The last elements are wrong: the number of elements is not divisible by the world size.",
+                "The last elements are wrong, because the number of elements is not divisible by the world size.",
                 when=lambda seen: n % world != 0 and bool(right[:, : n // world * world].all()),
             ),
             mistake(
-                "Each rank has only one complete chunk: the second phase (all-gather) is missing.",
+                "Each rank has only one complete chunk, because the second phase (all-gather) is missing.",
                 when=lambda seen: right.sum(0).tolist() == [1] * n and bool(partial.all()),
             ),
             mistake(
-                "The sum does not arrive on every rank: some have it, others do not.",
+                "Some ranks have the sum and others don't.",
                 when=lambda seen: bool(right.all(1).any()),
             ),
         )
-        seen.that(all(one["outside"] for one in facts), "Memory outside of t was changed.", stage="aliasing")
+        seen.that(all(one["outside"] for one in facts), "Your code changed memory outside t.", stage="aliasing")
         seen.that(
             all(set(one["to"]) <= {(rank + 1) % world} for rank, one in enumerate(facts)),
-            "Messages went to other ranks than the right neighbour.",
+            "A rank sent messages to ranks other than its right neighbour.",
             stage="rule",
         )
         most = 2 * (world - 1) * max(chunk, n / world + 1) * dtype.itemsize
         seen.that(
             max(sum(one["sizes"]) for one in facts) <= most,
-            "Too much was sent: 2 (world - 1) chunks of numel / world elements are enough.",
+            "You sent too much. 2 (world - 1) chunks of numel / world elements are enough.",
             mistake(
-                "Too much was sent: whole tensors travelled around the ring. Send one chunk per step.",
+                "You sent too much, because whole tensors went around the ring. Send one chunk per step.",
                 when=lambda seen: all(set(one["sizes"]) == {n * dtype.itemsize} for one in facts),
             ),
             stage="rule",
         )
         same = [torch.equal(one["t"], came[0]) and one["sum"] == facts[0]["sum"] for one in facts]
-        seen.that(all(same), "The ranks' results differ in their last bits: every rank must get the same bytes.")
+        seen.that(all(same), "The ranks' results differ in their last bits, but every rank must have the same bytes.")
 
     test("three ranks, 10 numbers")
     case = ((10,), torch.float32, "plain")

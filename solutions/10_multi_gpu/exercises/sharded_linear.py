@@ -126,7 +126,7 @@ everywhere = (
     "all_reduce and broadcast send whole weights or gradients everywhere: all_gather makes one whole of the shares, "
     "and reduce_scatter gives each rank just its share of a sum."
 )
-begin = "The first check is not passed yet, and this one goes on from there: begin with that one."
+begin = "This check builds on the first one, which doesn't pass yet. Fix that first."
 
 
 class Traffic(torch.utils._python_dispatch.TorchDispatchMode):
@@ -238,7 +238,7 @@ def judge(seen, facts, case, *known):
     world, right = len(rows), right_for(case)
     seen.that(
         all(one["y"] is not None for one in facts),
-        f"On each rank the result must be a tensor (N, out_features); it is {facts[0]['shape']}.",
+        f"On each rank the result must be a tensor (N, out_features), but it is {facts[0]['shape']}.",
         *known,
         stage="shape",
     )
@@ -254,11 +254,11 @@ def judge(seen, facts, case, *known):
         "The result is not F.linear(x, weight).",
         *known,
         mistake(
-            "The weight has the wrong orientation: the shares are the rows of (out, in), one after another.",
+            "The weight has the wrong orientation. The shares are the rows of (out, in), one after another.",
             when=lambda seen: near(y, [x @ lying for x in right["xs"]]),
         ),
         mistake(
-            "The shares were put together in the wrong order: rank 0's comes first.",
+            "You joined the shares in the wrong order. Rank 0's comes first.",
             when=lambda seen: all(
                 any(near([one], [x @ weight.t()]) for weight in mixed) for one, x in zip(y, right["xs"], strict=True)
             ),
@@ -273,7 +273,8 @@ def judge(seen, facts, case, *known):
             *known,
             mistake("No gradient reaches x.", when=lambda seen: all(one is None for one in of_x)),
             mistake(
-                "The gradient of x belongs to this rank alone and must not be averaged: others have other samples.",
+                "Don't average the gradient of x. It belongs to this rank alone, because other ranks have other "
+                "samples.",
                 when=lambda seen: (
                     (alike and any(near(of_x, [sum(own) / by] * world) for by in (1, world)))
                     or near(of_x, [one / world for one in own])
@@ -287,30 +288,30 @@ def judge(seen, facts, case, *known):
         *known,
         mistake("No gradient reaches the share.", when=lambda seen: all(one is None for one in of_shard)),
         mistake(
-            "The share's gradient is the sum over the ranks: DDP's convention is the mean.",
+            "The share's gradient is the sum over the ranks. As in DDP, it must be the mean.",
             when=lambda seen: world > 1 and near(of_shard, pieces(sum(right["parts"]), world)),
         ),
         mistake(
-            "The divisor is fixed: use dist.get_world_size().",
+            "The divisor is fixed. Use dist.get_world_size().",
             when=lambda seen: world == 1 and near(of_shard, [right["shard"][0] / 2]),
         ),
         mistake(
-            "The share's gradient was divided by the number of ranks twice.",
+            "You divided the share's gradient by the number of ranks twice.",
             when=lambda seen: world > 1 and near(of_shard, [one / world for one in right["shard"]]),
         ),
         mistake(
-            "The share's gradient knows only this rank's samples: reduce_scatter is missing.",
+            "The share's gradient uses only this rank's samples, because reduce_scatter is missing.",
             when=lambda seen: any(
                 near(of_shard, [pieces(part / by, world)[rank] for rank, part in enumerate(right["parts"])])
                 for by in (1, world)
             ),
         ),
         mistake(
-            "The padding is no part of the weight: its gradient is 0.",
+            "The padding is not part of the weight, so its gradient must be 0.",
             when=lambda seen: near([torch.cat(of_shard)[: out * width]], [torch.cat(right["shard"])[: out * width]]),
         ),
         mistake(
-            "The weight's gradient has the wrong orientation: (out, in), as the weight.",
+            "The weight's gradient has the wrong orientation. It must be (out, in), like the weight.",
             when=lambda seen: near(of_shard, pieces((sum(right["parts"]) / world).t(), world)),
         ),
     )
@@ -318,13 +319,13 @@ def judge(seen, facts, case, *known):
 
 known = [
     mistake(
-        "The ranks wait for each other for ever: each must call the same collectives in the same order, also a rank "
-        "without samples.",
+        "The ranks wait for each other forever. Each rank must call the same collectives in the same order, even "
+        "a rank without samples.",
         raises="RanksHang",
     ),
     mistake(
-        "The ranks handed different amounts of data to one collective, or one of them left one out: each must call the "
-        "same ones in the same order, also a rank without samples.",
+        "The ranks passed different amounts of data to one collective, or a rank skipped one. Each rank must "
+        "call the same collectives in the same order, even a rank without samples.",
         raises="RankDied|preamble|Connection (closed|reset)",
     ),
     mistake(
@@ -342,19 +343,20 @@ with check("sharded-linear") as test:
     for rank in range(2):
         observe(shard_of, weight, rank, 2).returns(
             pieces(weight, 2)[rank],
-            mistake("A share is one-dimensional: flatten the weight.", shape=(3, 4)),
-            mistake("Columns were cut: flatten the weight, row by row.", shape=(6, 2)),
+            mistake("A share must be one-dimensional. Flatten the weight.", shape=(3, 4)),
+            mistake("You cut columns. Flatten the weight row by row.", shape=(6, 2)),
             mistake("This is another rank's share.", gives=pieces(weight, 2)[1 - rank]),
             mistake(
-                "Elements were dealt out in turn: a share is a piece of the flattened weight.",
+                "You distributed single elements in turn. A share is one piece of the flattened weight.",
                 gives=weight.flatten()[rank::2],
             ),
             mistake(
-                "The weight was transposed before it was flattened: go through it row by row.",
+                "You transposed the weight before you flattened it. Flatten it row by row.",
                 gives=pieces(weight.t(), 2)[rank],
             ),
             mistake(
-                "Rank and world are arguments: shard_of needs no process group, and any rank may ask for any share.",
+                "Use the arguments rank and world. shard_of needs no process group, and any rank may ask for any "
+                "share.",
                 raises="process group",
             ),
         )
@@ -383,7 +385,7 @@ with check("sharded-linear") as test:
 
 
 # %% check="sharded-linear" points=1
-"""Three ranks: what is sent, and that nobody keeps the whole weight."""
+"""Three ranks: what is sent, and that no rank keeps the whole weight."""
 with check("sharded-linear") as test:
 
     def on_three(linear, case):
@@ -398,10 +400,12 @@ with check("sharded-linear") as test:
     after_forward, after_backward = (max(one["kept"][k] for one in facts) for k in range(2))
     seen.that(
         after_forward < 800,
-        "The whole weight is kept from forward to backward: then nothing is saved. Save the share and gather again.",
+        "You keep the whole weight from forward to backward, so no memory is saved. Keep the share and gather again.",
         stage="rule",
     )
-    seen.that(after_backward < 800, "After backward the whole weight (or its gradient) is still there.", stage="rule")
+    seen.that(
+        after_backward < 800, "After backward the whole weight (or its gradient) is still in memory.", stage="rule"
+    )
 
     test("three ranks: one all_gather in forward, one all_gather and one reduce_scatter in backward")
     names = [[sorted(name for name, *_ in phase) for phase in one["sent"]] for one in facts]
@@ -410,13 +414,14 @@ with check("sharded-linear") as test:
     no_numbers = any(kind != "torch.float32" for one in facts for phase in one["sent"] for _, _, kind in phase)
     seen.that(
         all(one == wanted for one in names),
-        f"In forward there is one all_gather, in backward one all_gather and one reduce_scatter; this sent {names[0]}.",
+        "Forward has one all_gather, and backward has one all_gather and one reduce_scatter, but your code sent "
+        f"{names[0]}.",
         mistake(
             everywhere,
             when=lambda seen: bool(everything & {"all_reduce", "broadcast"}),
         ),
         mistake(
-            "Objects are pickled and sent with their sizes beforehand: use the collectives for tensors.",
+            "Objects are pickled, and their sizes are sent first. Use the collectives for tensors.",
             when=lambda seen: no_numbers,
         ),
         stage="rule",
@@ -427,7 +432,7 @@ with check("sharded-linear") as test:
             shares[name].append(size)
     seen.that(
         set(shares["all_gather"]) == {400} and set(shares["reduce_scatter"]) <= {400, 1200},
-        "Something else than shares was sent: hand all_gather a share, and let reduce_scatter leave one.",
+        "You sent something other than shares. Pass a share to all_gather, and let reduce_scatter return a share.",
         stage="rule",
     )
 
@@ -444,8 +449,8 @@ with check("sharded-linear") as test:
         seen = observe(shard_of, weight.clone().requires_grad_(), rank, 2)
         of_size = mistake(unequal, raises="size|divi")
         seen.returns(pieces(weight, 2)[rank], mistake(unequal, stage=("shape", "value")), of_size)
-        seen.is_untracked(because="A share is not tracked by autograd: detach the weight first.")
-        own = "A share must own its memory: otherwise the whole weight stays alive behind it."
+        seen.is_untracked(because="A share must not be tracked by autograd. Detach the weight first.")
+        own = "A share must own its memory, because otherwise it keeps the whole weight alive."
         seen.owns_its_memory(because=own)
         seen.that(seen.value.untyped_storage().nbytes() <= 4 * 8, own, stage="aliasing")
 
@@ -494,12 +499,13 @@ with check("sharded-linear") as test:
     test.hidden("sizes that don't divide (and the other cases, in the same run)")
     seen = observe_scenario(on_all, sharded_linear, [plain, *cases.values()], alone).expecting(
         mistake(
-            "Behind the weight there is padding where its size does not divide by the ranks: cut it off before you "
-            "view the gathered shares as (out, in), and fill the gradient up before you send it.",
+            "If the weight's size is not divisible by the number of ranks, there is padding at its end. Cut it "
+            "off before you view the gathered shares as (out, in), and pad the gradient before you send it.",
             raises=r"(?i)invalid for input of size|sizes\(\)|shape\[0\]|same size|world.?size|number of input",
         ),
         mistake(
-            "The weight may be float64: all that is gathered and sent needs its dtype, as torch.empty_like gives it.",
+            "The weight may be float64. Everything that you gather and send needs its dtype, for example from "
+            "torch.empty_like.",
             raises="dtype|scalar type",
         ),
         *known,
@@ -536,7 +542,7 @@ with check("sharded-linear") as test:
     for layer, weight in enumerate(weights):
         came = torch.cat([one["trained"][layer] for one in seen.value])
         same = torch.allclose(came[: weight.numel()].view_as(weight), weight.detach(), rtol=0, atol=1e-6)
-        seen.that(same, "After three steps the weights are not what one process with all samples would have got.")
+        seen.that(same, "After three steps the weights differ from those of a single process with all samples.")
 
     test.hidden("one rank alone")
     judge(seen, [seen.value[0]["alone"]], alone)

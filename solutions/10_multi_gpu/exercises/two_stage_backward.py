@@ -171,17 +171,17 @@ uncounted = (
 )
 known = [
     mistake(
-        "Both ranks are in send(), and send returns only when the partner receives. Let one of them receive first, "
-        "or send with isend and wait() at the end.",
+        "Both ranks are in send(), which returns only when the partner receives. Let one rank receive first, or "
+        "send with isend and wait() at the end.",
         raises="RanksHang.*rank 0 waits in send, rank 1 waits in send",
     ),
     mistake(
-        "A rank is in send(), and the other does not receive: every send needs its recv on the other rank.",
+        "A rank is in send(), but the other does not receive. Every send needs a recv on the other rank.",
         raises="RanksHang.* waits in send",
     ),
     mistake(
-        "One rank waits for a message that the other sends only later (or never): both must follow one order of "
-        "messages.",
+        "One rank waits for a message that the other sends only later (or never). Both must use the same order "
+        "of messages.",
         raises="RanksHang",
     ),
     mistake(
@@ -203,18 +203,19 @@ known = [
         raises="'NoneType' object is not|NoneType' has no len",
     ),
     mistake(
-        "A rank wrote to itself or listened to itself: the partner of rank 0 is rank 1, that of rank 1 is rank 0.",
+        "A rank sent to itself or received from itself. The partner of rank 0 is rank 1, and the partner of rank "
+        "1 is rank 0.",
         raises="Pair is not connected|Connection closed|SIGSEGV|not be the same as the rank",
     ),
     mistake(
-        "A process ended in the middle. The buffer that receives must have the size of what is sent.",
+        "A process ended early. The receiving buffer must have the size of the message.",
         raises="SIGABRT",
     ),
 ]
 
 
 # %% check="two-stage-backward" points=1
-"""Both ranks end with the gradients of the undivided model; only messages between two ranks."""
+"""Both ranks get the gradients of the undivided model; only messages between two ranks."""
 with check("two-stage-backward") as test:
 
     def judge(seen, number, case, *known):
@@ -244,19 +245,19 @@ with check("two-stage-backward") as test:
             stage="rule",
         )
         seen.that(not any(one["unseen"] for one in facts), uncounted, stage="rule")
-        seen.that(all(one["unchanged"] for one in facts), "A weight was changed: nobody steps here.")
+        seen.that(all(one["unchanged"] for one in facts), "Your code changed a weight. Don't step here.")
         front, back = facts[0]["grads"], facts[1]["grads"]
-        stale = "Old gradients leaked in, or were cleared between micro-batches."
+        stale = "Old gradients were added, or gradients were cleared between micro-batches."
         seen.that(
             close(back, wanted[1]),
             "Rank 1's gradients are not those of the undivided model.",
             *known,
             mistake(
-                "The gradients are n_micro times too large: the loss is the mean over all micro-batches.",
+                "The gradients are n_micro times too large. The loss is the mean over all micro-batches.",
                 when=lambda seen: n_micro > 1 and close(back, [n_micro * grad for grad in wanted[1]]),
             ),
             mistake(
-                "Rank 1's parameters have no gradient: its loss needs a backward, and .grad must be filled.",
+                "Rank 1's parameters have no gradient. Call backward on its loss, so that .grad is filled.",
                 when=lambda seen: all(grad is None for grad in back),
             ),
             mistake(
@@ -270,34 +271,37 @@ with check("two-stage-backward") as test:
         )
         seen.that(
             close(front, wanted[0]),
-            "Rank 1 is right, rank 0 is not: its backward was started with something else than the gradient received "
-            "for that very micro-batch (ones, another one's gradient), or cleared in between.",
+            "Rank 1 is right, but rank 0 is wrong. You started its backward with something other than the "
+            "gradient received for the same micro-batch (ones, or the gradient of another), or cleared gradients "
+            "in between.",
             *known,
             mistake(
-                "Rank 0's parameters got no gradient: backward must be continued there with the gradient that rank 1 "
+                "Rank 0's parameters got no gradient. Continue backward there with the gradient that rank 1 "
                 "sends back.",
                 when=lambda seen: all(grad is None or not grad.any() for grad in front),
             ),
             mistake(
-                "Rank 1 is right, rank 0 is not: its backward was started with ones instead of the gradient that rank "
-                "1 sends back.",
+                "Rank 1 is right, but rank 0 is wrong. You started its backward with ones instead of the "
+                "gradient that rank 1 sends back.",
                 when=lambda seen: any(
                     close(front, continued(activations, [one / by for one in ones])) for by in (1, n_micro)
                 ),
             ),
             mistake(
-                "Rank 1 is right, rank 0 is not: the gradients were matched with the micro-batches in reverse order.",
+                "Rank 1 is right, but rank 0 is wrong. You matched the gradients with the micro-batches in "
+                "reverse order.",
                 when=lambda seen: n_micro > 1 and close(front, continued(activations, arrived[::-1])),
             ),
             mistake(
-                "Rank 1 is right, rank 0 is not: its gradients were cleared between micro-batches, only one is left.",
+                "Rank 1 is right, but rank 0 is wrong. You cleared its gradients between micro-batches, so only "
+                "one is left.",
                 when=lambda seen: any(
                     close(front, continued([h], [start])) for h, start in zip(activations, arrived, strict=True)
                 ),
             ),
             mistake(
-                "Rank 1 is right, rank 0 is not: its gradients were divided by n_micro once more. The gradient that "
-                "arrives is already that of the mean.",
+                "Rank 1 is right, but rank 0 is wrong. You divided its gradients by n_micro again, but the "
+                "gradient that arrives is already that of the mean.",
                 when=lambda seen: n_micro > 1 and close(front, [grad / n_micro for grad in wanted[0]]),
             ),
         )
@@ -342,19 +346,19 @@ with check("two-stage-backward") as test:
             stage="rule",
         )
         seen.that(not any(one["unseen"] for one in facts), uncounted, stage="rule")
-        seen.that(all(one["unchanged"] for one in facts), "A weight was changed: nobody steps here.")
+        seen.that(all(one["unchanged"] for one in facts), "Your code changed a weight. Don't step here.")
         front, back = facts[0]["grads"], facts[1]["grads"]
-        stale = "Old gradients leaked in, or were cleared between micro-batches."
+        stale = "Old gradients were added, or gradients were cleared between micro-batches."
         seen.that(
             close(back, wanted[1]),
             "Rank 1's gradients are not those of the undivided model.",
             *known,
             mistake(
-                "The gradients are n_micro times too large: the loss is the mean over all micro-batches.",
+                "The gradients are n_micro times too large. The loss is the mean over all micro-batches.",
                 when=lambda seen: n_micro > 1 and close(back, [n_micro * grad for grad in wanted[1]]),
             ),
             mistake(
-                "Rank 1's parameters have no gradient: its loss needs a backward, and .grad must be filled.",
+                "Rank 1's parameters have no gradient. Call backward on its loss, so that .grad is filled.",
                 when=lambda seen: all(grad is None for grad in back),
             ),
             mistake(
@@ -368,41 +372,44 @@ with check("two-stage-backward") as test:
         )
         seen.that(
             close(front, wanted[0]),
-            "Rank 1 is right, rank 0 is not: its backward was started with something else than the gradient received "
-            "for that very micro-batch (ones, another one's gradient), or cleared in between.",
+            "Rank 1 is right, but rank 0 is wrong. You started its backward with something other than the "
+            "gradient received for the same micro-batch (ones, or the gradient of another), or cleared gradients "
+            "in between.",
             *known,
             mistake(
-                "Rank 0's parameters got no gradient: backward must be continued there with the gradient that rank 1 "
+                "Rank 0's parameters got no gradient. Continue backward there with the gradient that rank 1 "
                 "sends back.",
                 when=lambda seen: all(grad is None or not grad.any() for grad in front),
             ),
             mistake(
-                "Rank 1 is right, rank 0 is not: its backward was started with ones instead of the gradient that rank "
-                "1 sends back.",
+                "Rank 1 is right, but rank 0 is wrong. You started its backward with ones instead of the "
+                "gradient that rank 1 sends back.",
                 when=lambda seen: any(
                     close(front, continued(activations, [one / by for one in ones])) for by in (1, n_micro)
                 ),
             ),
             mistake(
-                "Rank 1 is right, rank 0 is not: the gradients were matched with the micro-batches in reverse order.",
+                "Rank 1 is right, but rank 0 is wrong. You matched the gradients with the micro-batches in "
+                "reverse order.",
                 when=lambda seen: n_micro > 1 and close(front, continued(activations, arrived[::-1])),
             ),
             mistake(
-                "Rank 1 is right, rank 0 is not: its gradients were cleared between micro-batches, only one is left.",
+                "Rank 1 is right, but rank 0 is wrong. You cleared its gradients between micro-batches, so only "
+                "one is left.",
                 when=lambda seen: any(
                     close(front, continued([h], [start])) for h, start in zip(activations, arrived, strict=True)
                 ),
             ),
             mistake(
-                "Rank 1 is right, rank 0 is not: its gradients were divided by n_micro once more. The gradient that "
-                "arrives is already that of the mean.",
+                "Rank 1 is right, but rank 0 is wrong. You divided its gradients by n_micro again, but the "
+                "gradient that arrives is already that of the mean.",
                 when=lambda seen: n_micro > 1 and close(front, [grad / n_micro for grad in wanted[0]]),
             ),
         )
         loss = facts[1]["got"]
         seen.that(
             facts[0]["nothing"] and loss is not None and math.isclose(loss, mean.item(), rel_tol=1e-4),
-            "Rank 1 returns the mean loss as a float, rank 0 None.",
+            "Rank 1 must return the mean loss as a float, and rank 0 None.",
         )
 
     test("two micro-batches: rank 1 returns the mean loss, rank 0 None")
@@ -412,7 +419,9 @@ with check("two-stage-backward") as test:
 
     ### BEGIN HIDDEN TESTS
     cases = [((3, 5), 2, True, 1), ((32, 4096), 3, False, 1), ((2, 3, 4), 3, False, 2)]
-    stale = mistake("Old gradients leaked in, or were cleared between micro-batches.", when=lambda seen: True)
+    stale = mistake(
+        "Old gradients were added, or gradients were cleared between micro-batches.", when=lambda seen: True
+    )
 
     test.hidden("old gradients on both ranks")
     seen = observe_scenario(both_ranks, pipeline_step, cases).expecting(*known)

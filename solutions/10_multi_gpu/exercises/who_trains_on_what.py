@@ -126,8 +126,8 @@ with check("who-trains-on-what") as test:
     repeated = "5 samples do not divide by 2: one is repeated so that both ranks take equally many steps."
     averaged = "DDP averages the local gradients: (1 + 2) / 2."
     not_split = (
-        "DDP does not split the input (DataParallel does): each rank gets back the rows it put in, and the global "
-        "batch is the sum over the ranks."
+        "DDP does not split the input (DataParallel does). Each rank gets back the rows it passed, and the "
+        "global batch is the sum over the ranks."
     )
     test.points = observe_value(answers).predicts(
         {
@@ -138,7 +138,7 @@ with check("who-trains-on-what") as test:
             ),
             "orders": prediction(
                 len({tuple(shuffled) for _ in range(3)}),
-                because="Without set_epoch the seed is the same each time: one order for ever.",
+                because="Without set_epoch the seed is the same each time, so the order never changes.",
             ),
             "all_reduce": prediction(
                 first["sum"],
@@ -146,13 +146,13 @@ with check("who-trains-on-what") as test:
             ),
             "weights equal": prediction(
                 torch.equal(first["weight"], second["weight"]),
-                because="DDP broadcasts rank 0's parameters when it is built: different seeds do not matter.",
+                because="DDP broadcasts rank 0's parameters when it is built, so different seeds do not matter.",
             ),
             "grad": prediction(first["grad"], because=averaged),
             "rows": prediction(first["rows"], because=not_split),
             "key": prediction(
                 first["key"],
-                because="The wrapper is a module with one child called `module`: keys start with `module.`.",
+                because="The wrapper is a module with one child called `module`, so keys start with `module.`.",
             ),
             "global batch": prediction(first["batch"], because=not_split),
         },

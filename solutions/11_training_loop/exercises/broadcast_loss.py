@@ -114,15 +114,15 @@ def warnings_in(seen):
 
 
 broadcast = (
-    "The loss still compares every prediction with every target: (B, 1) against (B,) broadcasts to (B, B). "
-    "Bring both to one shape."
+    "The loss still compares every prediction with every target, because (B, 1) and (B,) broadcast to (B, B). "
+    "Give both the same shape."
 )
-flat_model = "A model that returns (B,) or targets (N, 1) must work too."
-silent = "A warning still comes up: predictions and targets must have the same shape."
+flat_model = "Your code fails if the model returns (B,) or the targets are (N, 1). Both must work."
+silent = "There is still a warning, because predictions and targets have different shapes."
 
 
 # %% check="broadcast-loss" points=1
-"""A linear relation is learned in all four combinations of shapes, without a warning."""
+"""The model learns a linear relation for all four combinations of shapes, without a warning."""
 with check("broadcast-loss") as test:
 
     def predictions_all_alike(seen):
@@ -132,7 +132,7 @@ with check("broadcast-loss") as test:
     known = (
         mistake(flat_model, raises="IndexError|TypeError.*len"),
         mistake(
-            "The warning is gone, the broadcast is not: the loss still cannot fall below the variance.",
+            "The warning is gone, but the targets are still broadcast, so the loss can't fall below the variance.",
             when=lambda seen: predictions_all_alike(seen) and not warnings_in(seen),
         ),
         mistake(broadcast, when=predictions_all_alike),
@@ -142,7 +142,9 @@ with check("broadcast-loss") as test:
         """The weights are those of the relation."""
         learned = torch.allclose(seen["weights"], torch.tensor([2.0, -1.0, 0.5]), atol=1e-2)
         seen.that(seen["same parameters"], "Train the model's own parameters, don't replace them.", stage="aliasing")
-        seen.that(learned, "The relation is not learned: the weights are not 2 and -1, the bias is not 0.5.", *known)
+        seen.that(
+            learned, "The model didn't learn the relation: the weights should be 2 and -1 and the bias 0.5.", *known
+        )
 
     corners = torch.tensor([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
     x = torch.cat([corners, 0.8 * corners, 1.2 * corners])
@@ -162,7 +164,7 @@ with check("broadcast-loss") as test:
 
 
 # %% check="broadcast-loss" points=1
-"""The loss per sample of the last epoch; batches of one sample; other sizes are refused."""
+"""The loss per sample of the last epoch; batches of one sample; wrong sizes raise an error."""
 with check("broadcast-loss") as test:
     known = (mistake(flat_model, raises="IndexError|TypeError.*len"),)
 
@@ -190,15 +192,15 @@ with check("broadcast-loss") as test:
         return abs(a - b) < 1e-4 * max(abs(b), 1e-3)
 
     single = (
-        "A last batch of one sample failed or warned: squeeze() without a dimension removes the batch dimension too."
+        "Your code failed or warned when the last batch was a single sample. squeeze() without a dimension also "
+        "removes the batch dimension."
     )
     alone = (
         mistake(single, raises="0-d tensor|zero-dim|dimension specified as 0"),
         mistake(single, when=lambda seen: any("torch.Size([])" in message for message in warnings_in(seen))),
     )
     only_last = (
-        "Return the mean over the last epoch, each sample counted once - not the last batch's loss, nor the mean of "
-        "batch means."
+        "Return the mean over the samples of the last epoch, not the loss of the last batch or a mean of batch means."
     )
     uneven = torch.tensor([[0.9, -0.4], [1.3, 0.8], [-0.7, 0.2], [0.1, -1.1], [-1.2, 0.6]])
     uneven = torch.cat([uneven, 0.7 * uneven.flip(1) + 0.1])
@@ -223,11 +225,11 @@ with check("broadcast-loss") as test:
                 only_last, when=lambda seen: any(close(seen["loss"], m) for m in (means[-1], sum(means) / len(means)))
             ),
             mistake(
-                "That is the mean over all epochs: return the last one's.",
+                "You return the mean over all epochs. Return the mean over the last epoch.",
                 when=lambda seen: close(seen["loss"], mean_of([batch for epoch in found for batch in epoch])),
             ),
             mistake(
-                "That is the sum over the samples, not their mean.",
+                "You return the sum over the samples instead of their mean.",
                 when=lambda seen: close(seen["loss"], mean_of(found[-1]) * len(x)),
             ),
         )
@@ -261,7 +263,9 @@ with check("broadcast-loss") as test:
         seen = observe_scenario(trained, fit, kind, uneven[:size], targets[:size], 1, 0.1, batch_size)
         seen.raises(
             ValueError,
-            because="A prediction of another size must raise ValueError instead of being broadcast.",
+            because=(
+                "A prediction with a different number of values must raise ValueError, but your code broadcasts it."
+            ),
             mistakes=[
                 mistake(
                     "A prediction of another size is refused, but with another exception: compare the numbers of "

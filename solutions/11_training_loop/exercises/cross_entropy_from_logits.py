@@ -77,7 +77,7 @@ def cross_entropy(
 
 
 # %% helpers="cross-entropy-from-logits"
-own = "That is the library's loss: build it from logsumexp, gather and mean."
+own = "Your code calls the library's loss. Build it from logsumexp, gather and mean."
 gradient = [
     mistake(
         "The value is right, but no gradient reaches the logits: they were detached, or the loss was computed under "
@@ -97,7 +97,7 @@ gradient = [
         stage="gradient",
     ),
 ]
-ignored_mean = "Ignored rows must neither count in the sum nor in the divisor."
+ignored_mean = "Ignored rows must count neither in the sum nor in the divisor."
 
 
 # %% check="cross-entropy-from-logits" points=1
@@ -121,14 +121,14 @@ with check("cross-entropy-from-logits") as test:
             gives=lambda z, y: -z.gather(1, y[:, None]).mean(),
         ),
         mistake(
-            "The logarithm is missing: that is the mean probability of the labels.",
+            "The logarithm is missing, so you return the mean probability of the labels.",
             gives=lambda z, y: -z.softmax(1).gather(1, y[:, None]).mean(),
         ),
         mistake("The sign is wrong: the loss is -log p, which is never negative.", gives=lambda z, y: -plain(z, y)),
-        mistake("That is the sum over the rows; asked for is their mean.", gives=lambda z, y: each(z, y).sum()),
-        mistake("Those are the losses of the rows; asked for is their mean.", gives=each),
+        mistake("You return the sum over the rows instead of their mean.", gives=lambda z, y: each(z, y).sum()),
+        mistake("You return the losses of the rows instead of their mean.", gives=each),
         mistake(
-            "The softmax runs over the wrong dimension: classes are in dimension 1.",
+            "The softmax runs over the wrong dimension. The classes are in dimension 1.",
             gives=lambda z, y: -z.softmax(0).gather(1, y[:, None]).log().mean(),
         ),
     )
@@ -159,13 +159,13 @@ with check("cross-entropy-from-logits") as test:
     some_logits = torch.randn(5, 3, generator=torch.Generator().manual_seed(2)).requires_grad_()
     counted = mistake(ignored_mean, gives=lambda z, y: each(z, y).sum() / len(y))
     as_class_0 = mistake(ignored_mean, gives=lambda z, y: plain(z, y.clamp(min=0)))
-    refused = mistake("A target of -100 (ignore_index) is not an error: leave its row out ({detail}).", stage="raised")
+    refused = mistake("A target of -100 (ignore_index) is not an error. Leave its row out ({detail}).", stage="raised")
     seen = observe(cross_entropy, some_logits, torch.tensor([2, -100, 1, -100, 0]))
     seen.expecting(counted, as_class_0, refused, *known).returns(plain, because=ignored_mean)
     seen.gives_gradients(plain, *gradient)
 
 # %% check="cross-entropy-from-logits" points=1
-"""Label smoothing; masked classes, nan in ignored rows, no row left, dtypes; what is refused."""
+"""Label smoothing; masked classes, nan in ignored rows, no row left, dtypes; which inputs raise."""
 with check("cross-entropy-from-logits") as test:
 
     def mixed(logits, target, label_smoothing, on_target=1.0, on_others=1.0, classes=0):
@@ -180,7 +180,8 @@ with check("cross-entropy-from-logits") as test:
 
     library = ("cross_entropy", "cross_entropy_loss", "nll_loss", "nll_loss_nd", "nll_loss_forward", "nll_loss2d")
     all_classes = (
-        "Label smoothing mixes with the uniform distribution over ALL classes: e / C each, also on the target."
+        "Label smoothing mixes in the uniform distribution over ALL classes: every class gets e / C, including "
+        "the target."
     )
 
     test("label smoothing 0.3")
@@ -191,21 +192,27 @@ with check("cross-entropy-from-logits") as test:
     seen.returns(
         mixed,
         mistake(
-            "Without label smoothing the loss is wrong already: solve the first check cell, then come back.",
+            "The loss is already wrong without label smoothing. Pass the first check cell first.",
             when=lambda seen: not unsmoothed.looks_like(without),
         ),
-        mistake("Nothing was smoothed.", gives=lambda z, y, label_smoothing: mixed(z, y, 0.0)),
+        mistake(
+            "Your code doesn't smooth anything: the loss is the same as without label_smoothing.",
+            gives=lambda z, y, label_smoothing: mixed(z, y, 0.0),
+        ),
         mistake(all_classes, gives=lambda z, y, label_smoothing: mixed(z, y, label_smoothing, 0.0, 1.0, -1)),
         mistake(all_classes, gives=lambda z, y, label_smoothing: mixed(z, y, label_smoothing, 0.0, 1.0)),
-        mistake("The smoothed loss is wrong: the target gets 1 - e, and then every class e / C.", stage="value"),
+        mistake(
+            "The smoothed loss is wrong. The target gets 1 - e, and then every class gets an additional e / C.",
+            stage="value",
+        ),
     )
     seen.avoided(*library, because=own)
     seen.gives_gradients(mixed, *gradient)
 
-    not_refused = mistake("A target of ignore_index is not an error: leave its row out.", raises="IndexError")
+    not_refused = mistake("A target of ignore_index is not an error. Leave its row out.", raises="IndexError")
 
     test("the arguments stay as they are")
-    changed = "The arguments must stay as they are: logits or targets were changed in place."
+    changed = "Your code changed the logits or the targets in place."
     seen = observe(cross_entropy, torch.tensor([[0.5, 2.0, -1.0], [3.0, 0.0, 1.0]]), torch.tensor([1, -100]))
     seen.expecting(not_refused).leaves_arguments_alone(because=changed)
 
@@ -220,7 +227,7 @@ with check("cross-entropy-from-logits") as test:
         return losses.mean().to(logits.dtype)
 
     g = torch.Generator().manual_seed(3)
-    masked = "A class with logit -inf must simply have probability 0."
+    masked = "A class with logit -inf must have probability 0."
     zero_times_inf = mistake(
         "The loss is nan: 0 · (-inf). A class with logit -inf was multiplied by a weight of 0, of a one-hot target or "
         "of a label_smoothing of 0. Gather the target's entry, and smooth only where label_smoothing isn't 0.",
@@ -245,7 +252,7 @@ with check("cross-entropy-from-logits") as test:
     test.hidden("no row is left")
     for size, labels in (((3, 4), [-100, -100, -100]), ((1, 2), [-100]), ((0, 3), [])):
         seen = observe(cross_entropy, torch.randn(size, generator=g), torch.tensor(labels, dtype=torch.int64))
-        seen.returns(torch.tensor(torch.nan), because="With no row left the mean is nan, as in PyTorch.")
+        seen.returns(torch.tensor(torch.nan), because="If no row is left, the mean is nan, as in PyTorch.")
 
     test.hidden("another ignore_index")
     for ignore_index in (-1, 255, 1, 0):
@@ -265,7 +272,7 @@ with check("cross-entropy-from-logits") as test:
     spread = torch.randint(3, (4, 2), generator=g)[:, 0]
     observe(cross_entropy, torch.randn(3, 4, generator=g).t(), spread).returns(reference)
 
-    exact = "In another dtype the loss is off: stay in the dtype of the logits, and add nothing such as 1e-8."
+    exact = "The loss is wrong in another dtype. Compute in the dtype of the logits, and add nothing such as 1e-8."
     test.hidden("other dtypes")
     for dtype, rtol in ((torch.float64, 1e-12), (torch.bfloat16, 4e-2), (torch.float16, 1e-2)):
         some_logits = torch.randn(6, 4, generator=g).mul(2).to(dtype).requires_grad_()
@@ -277,7 +284,7 @@ with check("cross-entropy-from-logits") as test:
     test.hidden("the loss of a sure and right prediction is 0")
     some_logits = torch.tensor([[1e4, 0.0], [-3e4, 500.0]], requires_grad=True)
     seen = observe(cross_entropy, some_logits, torch.tensor([0, 1]))
-    sure = "For a sure and right prediction the loss is 0, however large the logits: work with logsumexp."
+    sure = "For a sure and right prediction the loss is 0, however large the logits are. Use logsumexp."
     seen.returns(torch.tensor(0.0), because=sure, rtol=0.0, atol=1e-6)
     seen.gives_gradients(reference, *gradient)
 
@@ -287,21 +294,26 @@ with check("cross-entropy-from-logits") as test:
         some_logits = torch.randn(5, 4, generator=g).requires_grad_()
         some_labels = torch.tensor([3, ignore_index, 0, 2, ignore_index])
         seen = observe(cross_entropy, some_logits, some_labels, label_smoothing=e, ignore_index=ignore_index)
-        seen.returns(reference, because="With smoothing, too, ignored rows count nowhere; or the shares are wrong.")
+        seen.returns(
+            reference,
+            because=(
+                "The smoothed loss is wrong: your code counts ignored rows, or the shares of the classes are wrong."
+            ),
+        )
         seen.avoided(*library, because=own)
         seen.gives_gradients(reference, *gradient)
     nothing_left = mistake(
-        "With no row left there is nothing to take a maximum of, and yet the result is nan.", stage="raised"
+        "If no row is left, there is nothing to take a maximum of, but the result must be nan.", stage="raised"
     )
     seen = observe(cross_entropy, torch.randn(2, 3, generator=g), torch.tensor([-100, -100]), label_smoothing=0.5)
     seen.expecting(nothing_left).returns(
-        torch.tensor(torch.nan), because="With no row left the mean is nan, as in PyTorch."
+        torch.tensor(torch.nan), because="If no row is left, the mean is nan, as in PyTorch."
     )
 
     test.hidden("smoothing with large logits, with nan in an ignored row")
     some_logits = torch.tensor([[1e4, -2.0, 3.0], [torch.nan, 1.0, torch.inf], [1.0, 300.0, 2.0]], requires_grad=True)
     seen = observe(cross_entropy, some_logits, torch.tensor([1, -100, 1]), label_smoothing=0.5)
-    seen.returns(reference, because="Large logits, or nan in an ignored row, spoil the smoothed loss.")
+    seen.returns(reference, because="The smoothed loss is wrong for large logits, or for nan in an ignored row.")
     seen.gives_gradients(reference, *gradient)
 
     test.hidden("smoothing keeps the dtype")
@@ -310,7 +322,9 @@ with check("cross-entropy-from-logits") as test:
     seen.returns(reference, rtol=1e-12, atol=0.0)
 
     test.hidden("targets that are none of the classes")
-    no_class = "A target outside the classes must raise IndexError (a negative one would silently count from the end)."
+    no_class = (
+        "A target outside the classes must raise IndexError (a negative target would silently count from the end)."
+    )
     for label, options in [
         (3, {}),
         (4, {}),
@@ -327,7 +341,7 @@ with check("cross-entropy-from-logits") as test:
         seen.raises(IndexError, because=no_class)
 
     test.hidden("shapes other than (N, C) and (N,)")
-    refused = "Wrong shapes raise ValueError, floating targets TypeError."
+    refused = "Wrong shapes must raise ValueError, and floating-point targets TypeError."
     for size, labels in [
         ((3,), 1),
         ((3,), [1]),

@@ -58,7 +58,7 @@ def is_decoupled(make_optimizer: Callable[[list[nn.Parameter]], torch.optim.Opti
 
 
 # %% check="decoupled-or-not" points=1
-"""Told apart by an experiment, whatever the class, the settings and the rates; no decay at all."""
+"""An experiment decides, whatever the class, the settings and the rates; no decay at all."""
 with check("decoupled-or-not") as test:
 
     def measured(is_decoupled, name, lr, weight_decay, options=None, wrapped=False):
@@ -109,11 +109,12 @@ with check("decoupled-or-not") as test:
         raises="KeyError: '(exp_avg|square_avg|sum|step)",
     )
     by_none = mistake(
-        "A parameter without gradient is skipped, decay included: give it a zero gradient.",
+        "The optimizer skips a parameter whose gradient is None, so it doesn't decay either. Give it a gradient "
+        "of zeros.",
         when=lambda seen: seen["grads"] == ["none"],
     )
     by_gradient = mistake(
-        "With a non-zero gradient the decay drowns in the step. Set the gradient to zero (not to None).",
+        "With a non-zero gradient, the step hides the decay. Set the gradient to zero (not to None).",
         when=lambda seen: "some" in seen["grads"],
     )
 
@@ -129,7 +130,7 @@ with check("decoupled-or-not") as test:
         )
     adamw.that(
         [adam["value"], adamw["value"]] != [True, False],
-        "True and False are exchanged.",
+        "You return True for False and False for True.",
     )
     for seen, decoupled, name in (
         (adam, False, "Adam adds its decay to the gradient"),
@@ -141,7 +142,10 @@ with check("decoupled-or-not") as test:
             f"{name}, and you {came}.",
             by_none,
             by_gradient,
-            mistake("One weight of one size cannot tell the two apart.", when=lambda seen: seen["value"] is True),
+            mistake(
+                "A single weight can't tell the two kinds apart. Compare a small and a large weight.",
+                when=lambda seen: seen["value"] is True,
+            ),
         )
 
     test("the same two, hidden behind a class of their own: only steps can tell")
@@ -157,7 +161,8 @@ with check("decoupled-or-not") as test:
         )
 
     threshold = (
-        "A fixed threshold on the step fails for other lr and weight_decay: compare two weights with each other."
+        "A fixed threshold on the step fails for other values of lr and weight_decay. Compare two weights with "
+        "each other."
     )
 
     def judge(sentence, decoupled, *arguments):
@@ -166,7 +171,7 @@ with check("decoupled-or-not") as test:
         seen.expecting(by_state, by_default)
         seen.that(bool(seen["grads"]), by_class, stage="rule")
         rounded = mistake(
-            "A proportion of 1e-8 is lost in float32: make the experiment in float64.",
+            "In float32 a proportion of 1e-8 is lost. Run the experiment in float64.",
             when=lambda seen: arguments[1] * arguments[2] < 1e-6 and "torch.float32" in seen["dtypes"],
         )
         seen.that(seen["value"] is decoupled, sentence, rounded)
@@ -207,7 +212,7 @@ with check("decoupled-or-not") as test:
     test.hidden("no decay at all")
     for name, lr in (("Adam", 0.1), ("AdamW", 0.1), ("AdamW", 1e-4), ("RMSprop", 0.01), ("Adagrad", 0.5)):
         seen = observe_scenario(measured, is_decoupled, name, lr, 0.0)
-        missing = "An optimizer that does not decay must raise ValueError."
+        missing = "If the optimizer does not decay, your function must raise ValueError."
         seen.expecting(mistake(missing, stage="raised"))
         seen.that(seen["raised"] == "ValueError", missing, stage="value")
     ### END HIDDEN TESTS

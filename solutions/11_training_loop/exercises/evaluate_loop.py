@@ -149,7 +149,7 @@ def loss_of(kind):
     return loss_fn
 
 
-batch_means = "Mean of batch means: the smaller last batch counts too much."
+batch_means = "You return a mean of batch means, in which the smaller last batch counts too much."
 
 
 # %% check="evaluate-loop" points=1
@@ -195,7 +195,7 @@ with check("evaluate-loop") as test:
         """Two numbers came, from a run in eval mode without a graph."""
         seen.that(seen["pair"], "Return two numbers: the loss and the accuracy.", stage="type")
         seen.that(
-            len(seen["runs"]) > 0, "The model never ran. A generator can be gone through only once.", stage="rule"
+            len(seen["runs"]) > 0, "The model never ran. You can iterate over a generator only once.", stage="rule"
         )
         seen.that(
             not any(run["training"] for run in seen["runs"]),
@@ -233,7 +233,7 @@ with check("evaluate-loop") as test:
 
 
 # %% check="evaluate-loop" points=1
-"""Floats; all flags and the grad mode as before, also after an exception; no sample at all."""
+"""Floats; all flags and the grad mode as before, even after an exception; no sample at all."""
 with check("evaluate-loop") as test:
 
     def evaluated(evaluate, batches, modes, kind="list", loss="cross entropy", may_raise=False, grad=True):
@@ -272,8 +272,8 @@ with check("evaluate-loop") as test:
     everything = {"all": True}
     left_in_eval = "The model is still in eval mode afterwards: the next epoch trains without dropout."
     thawed = (
-        "What was in eval mode before is in train mode now: the whole model, or a frozen layer. train() reaches "
-        "all submodules; set each module's own flag."
+        "The model, or a frozen layer, was in eval mode before and is in train mode now. train() reaches all "
+        "submodules, so restore each module's own flag."
     )
 
     def judge_flags(seen, *mistakes):
@@ -281,15 +281,15 @@ with check("evaluate-loop") as test:
         before, after = seen["before"], seen["after"]
         seen.that(
             before == after,
-            "A training flag is not the one from before. Restore the flag of each module.",
+            "A training flag has changed. Restore the flag of each module.",
             *mistakes,
             mistake(left_in_eval, when=lambda seen: not any(after.values())),
             mistake(thawed, when=lambda seen: all(after.get(name) for name in before if before[name])),
             stage="arguments",
         )
         recording = (
-            "Afterwards gradients are recorded otherwise than before: `with torch.no_grad():` puts back what the "
-            "caller had, also after an exception."
+            "You changed whether gradients are recorded. `with torch.no_grad():` restores the caller's setting, "
+            "even after an exception."
         )
         seen.that(seen["recording"], recording, stage="arguments")
 
@@ -302,7 +302,7 @@ with check("evaluate-loop") as test:
             stage="type",
         )
         seen.that(
-            len(seen["runs"]) > 0, "The model never ran. A generator can be gone through only once.", stage="rule"
+            len(seen["runs"]) > 0, "The model never ran. You can iterate over a generator only once.", stage="rule"
         )
         seen.that(
             not any(run["training"] for run in seen["runs"]),
@@ -383,7 +383,7 @@ with check("evaluate-loop") as test:
         judge_flags(seen)
         seen.that(
             seen["same state"],
-            "A parameter, a gradient or a buffer of the model has changed: an evaluation leaves all of them alone.",
+            "Your evaluation changed a parameter, a gradient or a buffer of the model.",
             stage="arguments",
         )
 
@@ -396,7 +396,7 @@ with check("evaluate-loop") as test:
     ]:
         test.hidden(idea)
         seen = observe_scenario(evaluated, evaluate, cut(*sizes), modes, kind, loss, True)
-        lost = "An exception of the loss, the model or the loader must go on to the caller."
+        lost = "An exception from the loss, the model or the loader must reach the caller."
         seen.that(seen["raised"] == raised, lost, stage="raised")
         judge_flags(seen, exception)
 

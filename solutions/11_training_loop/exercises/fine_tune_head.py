@@ -173,13 +173,13 @@ def prepared(prepare, Backbone, old, classes, lr_body, lr_head, dtype, x):
 
 
 size = mistake(
-    "Loading after replacing the head fails on its shape: load first.",
+    "You load after you replace the head, so its shape doesn't fit. Load first.",
     raises="size mismatch|Error\\(s\\) in loading",
 )
 
 
 # %% check="fine-tune-head" points=1
-"""The body is loaded, the head is new, whatever the classes, and both learn at their own rates."""
+"""The body is loaded, the head is new for any number of classes, and both have their own rates."""
 with check("fine-tune-head") as test:
 
     def judge(old, classes, lr_body, lr_head, dtype=torch.float32):
@@ -187,39 +187,42 @@ with check("fine-tune-head") as test:
         x = ((torch.arange(48) * 29 % 53) / 26 - 1).reshape(8, 6)
         seen = observe_scenario(prepared, prepare, Backbone, old, classes, lr_body, lr_head, dtype, x).expecting(size)
         seen.that(seen["linear"], "model.fc must be a Linear layer.", stage="type")
-        seen.that(seen["names"], "The names of the parameters must stay as they were.", stage="rule")
+        seen.that(seen["names"], "The names of the parameters have changed. They must stay the same.", stage="rule")
         seen.that(
             seen["shapes"] == [(classes, 16), (classes,)],
-            "The weights of model.fc have not the shapes that the new classes ask for.",
+            "The weights of model.fc don't have the shapes that the new classes need.",
             mistake(
-                "Setting out_features changes a number in the repr, not the weight: make a new Linear.",
+                "Setting out_features changes a number in the repr, not the weight. Make a new Linear.",
                 when=lambda seen: seen["out_features"] == classes,
             ),
             stage="shape",
         )
         body = "The new head must have the body's dtype and device."
         seen.that(seen["dtypes"] == [dtype, dtype], body, stage="dtype")
-        seen.that(seen["loaded"], "The body does not hold the pre-trained weights.")
-        copied = "The head must be fresh, not a slice of the old one."
+        seen.that(seen["loaded"], "The body doesn't have the pre-trained weights.")
+        copied = "The head must be new, not a slice of the old head."
         seen.that(not seen["old rows"] and not seen["old biases"], copied, stage="aliasing")
         seen.that(not seen["same fc"], "model.fc is still the old layer: make a new Linear.", stage="aliasing")
         optimizer = seen["optimizer"]
         seen.that(optimizer["SGD"], "Return a torch.optim.SGD optimizer.", stage="type")
         seen.that(
             not optimizer["strangers"],
-            "The optimizer still holds the parameters of the head you replaced: build it after replacing.",
+            "The optimizer still has the parameters of the head that you replaced. Build it after you replace "
+            "the head.",
         )
         wanted = {f"body.{n}.{kind}": lr_body for n in (0, 1) for kind in ("weight", "bias")}
         wanted |= {"fc.weight": lr_head, "fc.bias": lr_head}
         rates = optimizer["rates"]
         seen.that(all(name in rates for name in wanted), "Some trainable parameters are in no group.")
-        seen.that(all(seen["flags"]), "With a rate above 0 body and head are trained: all must require grad.")
+        seen.that(
+            all(seen["flags"]), "With a rate above 0, body and head are trained, so all parameters must require grad."
+        )
         seen.that(not optimizer["twice"], "A parameter is in two groups.")
-        exchanged = "The rates are exchanged or missing: body lr_body, head lr_head."
+        exchanged = "The rates are swapped or missing. The body has lr_body, the head lr_head."
         seen.that(all(rates[name][0] == lr for name, lr in wanted.items()), exchanged)
         seen.that(
             all(momentum == 0.9 for _, momentum in rates.values()) and not optimizer["other"],
-            "The momentum must be 0.9 for all parameters, and the other settings the usual ones.",
+            "The momentum must be 0.9 for all parameters, and all other settings must be SGD's defaults.",
         )
         step = seen["step"]
         for name, lr in wanted.items():
@@ -238,7 +241,7 @@ with check("fine-tune-head") as test:
     test.hidden("the batch norm of a body that is trained goes on learning")
     seen.that(
         seen["stats"] == [1, True],
-        "With a rate above 0 the body is not frozen: its batch norm must follow model.train().",
+        "With a rate above 0 the body is not frozen, so its batch norm must follow model.train().",
         stage="rule",
     )
 
@@ -264,7 +267,7 @@ with check("fine-tune-head") as test:
 
 
 # %% check="fine-tune-head" points=1
-"""With lr_body = 0 nothing of the body moves; the checkpoint is left alone, or refused."""
+"""With lr_body = 0 nothing in the body changes; the checkpoint doesn't change, and must fit."""
 with check("fine-tune-head") as test:
 
     def frozen(prepare, Backbone, classes, actions, x, dtype=torch.float32):
@@ -319,41 +322,44 @@ with check("fine-tune-head") as test:
         x = ((torch.arange(48) * 29 % 53) / 26 - 1).reshape(8, 6)
         seen = observe_scenario(frozen, prepare, Backbone, classes, actions, x, dtype)
         seen.expecting(
-            mistake("Loading after replacing the head fails on its shape: load first.", raises="size mismatch")
+            mistake(
+                "You load after you replace the head, so its shape doesn't fit. Load first.", raises="size mismatch"
+            )
         )
         seen.that(seen["linear"], "model.fc must be a Linear layer with a bias.", stage="type")
         seen.that(seen["rows"] == classes, "model.fc has not as many outputs as there are new classes.", stage="shape")
         seen.that(seen["dtype"], "The new head must have the body's dtype and device.", stage="dtype")
-        seen.that(seen["loaded"], "The body does not hold the pre-trained weights and statistics.")
+        seen.that(seen["loaded"], "The body doesn't have the pre-trained weights and statistics.")
         seen.that(seen["SGD"], "Return a torch.optim.SGD optimizer.", stage="type")
         seen.that(
             not seen["gradients"],
-            "A rate of 0 alone still computes gradients (and momentum): requires_grad_(False).",
+            "With a rate of 0 alone, gradients (and momentum) are still computed. Call requires_grad_(False).",
             stage="gradient",
         )
         statistics = (
-            "The frozen body drifts: batch norm updates its statistics in train mode whatever requires_grad says."
+            "The frozen body drifts, because in train mode batch norm updates its statistics whatever requires_grad is."
         )
         seen.that(
             not any(name.endswith(("running_mean", "running_var", "tracked")) for name in seen["moved"]), statistics
         )
-        seen.that(not seen["moved"], "A parameter of the frozen body is not the one of the checkpoint (any more).")
+        seen.that(not seen["moved"], "A parameter of the frozen body differs from the checkpoint.")
         seen.that(
             seen["off"] < 1e-4,
-            "The outputs of the frozen body are not those that it has in eval mode, with the checkpoint's statistics.",
+            "The outputs of the frozen body differ from its outputs in eval mode with the checkpoint's statistics.",
         )
-        seen.that(not seen["frozen head"], "The head must require grad: it is what is trained.", stage="gradient")
+        seen.that(not seen["frozen head"], "The head is trained, so it must require grad.", stage="gradient")
         seen.that(
             sorted(seen["in optimizer"]) == ["fc.bias", "fc.weight"],
-            "The optimizer of a frozen body holds the parameters of the new head, and nothing else.",
+            "If the body is frozen, the optimizer must have the parameters of the new head, and nothing else.",
             mistake(
-                "The optimizer still holds the parameters of the head you replaced: build it after replacing.",
+                "The optimizer still has the parameters of the head that you replaced. Build it after you "
+                "replace the head.",
                 when=lambda seen: "unknown" in seen["in optimizer"],
             ),
         )
         seen.that(
             seen["settings"] == [[0.25, 0.9]] * len(seen["settings"]),
-            "The head is trained with lr_head and momentum 0.9.",
+            "The head must be trained with lr_head and momentum 0.9.",
         )
         seen.that(seen["head off"] < 1e-5, "The first step does not move the head by its rate times its gradient.")
         seen.that(seen["state"], "The checkpoint was changed.", stage="arguments")

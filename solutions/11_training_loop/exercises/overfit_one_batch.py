@@ -182,16 +182,12 @@ def scripted(why_not, weights, moves, losses, settings):
     return watched(why_not, step, weights, {key: settings[key] for key in settings if key not in ("twice", "frozen")})
 
 
-too_often = (
-    "You call step more often than allowed: not after a loss below floor, not after nan or inf, not beyond max_steps."
-)
+too_often = "You call step too often. Stop after a loss that is below floor, nan or inf, and after max_steps calls."
 too_early = (
-    "You stopped early: a loss may rise for a while and fall later. Only one below floor, or nan or inf, ends the "
-    "calls before there are max_steps."
+    "You stopped early, but a loss may rise for a while and fall later. Before max_steps, only a loss that is "
+    "below floor, nan or inf ends the calls."
 )
-touched = (
-    "The weights, their gradients or flags were changed by your function: look at them, and leave them as they are."
-)
+touched = "Your function changed the weights, their gradients or their flags. Only read them."
 meanings = {
     "fits": "a loss came below floor",
     "stands still": "no weight has moved in any call",
@@ -205,20 +201,20 @@ def judge(seen, expected, *mistakes, floor=0.01, max_steps=300, exactly=True):
     seen.expecting(
         *mistakes,
         mistake(
-            "Each step trains, so it needs gradients: don't call it under no_grad.", raises="does not require grad"
+            "Each step trains, so it needs gradients. Don't call it under no_grad.", raises="does not require grad"
         ),
     )
     losses, came = seen["losses"], seen["answer"]
     seen.that(len(losses) <= max_steps, too_often, stage="rule")
-    seen.that(came in meanings, f"Return one of the texts {', '.join(map(repr, meanings))}.", stage="type")
+    seen.that(came in meanings, f"Return one of the strings {', '.join(map(repr, meanings))}.", stage="type")
     ends = [n for n, loss in enumerate(losses, 1) if not math.isfinite(loss) or loss < floor]
-    wrong = f"It is {expected!r} ({meanings[expected]}), and you say {came!r}."
+    wrong = f"The right answer is {expected!r} ({meanings[expected]}), but you return {came!r}."
     seen.that(came == expected, wrong)
     wanted = min([*ends, max_steps])
     calls = len(losses) == wanted or not exactly
     seen.that(calls, too_early if len(losses) < wanted else too_often, stage="rule")
     seen.that(not seen["changed"], touched, stage="arguments")
-    seen.that(not seen["drawn"], "Your function draws random numbers: the next step is another one then.", stage="rule")
+    seen.that(not seen["drawn"], "Your function draws random numbers, which changes the next step.", stage="rule")
 
 
 def says(text, sentence):
@@ -232,11 +228,11 @@ def not_said(text, sentence):
 
 
 # %% check="overfit-one-batch" points=1
-"""The three broken loops and the right one are told apart, with as many calls as are needed."""
+"""The function names the three broken loops and the working loop, and calls step often enough."""
 with check("overfit-one-batch") as test:
     themselves = says(
         "stands still",
-        "All weights move here. You compared the weights with themselves: keep a copy (clone), not the tensors.",
+        "All weights change here. You compared the weights with themselves. Keep clones, not the tensors.",
     )
 
     test("A: a softmax before cross_entropy")
@@ -246,7 +242,8 @@ with check("overfit-one-batch") as test:
         themselves,
         says(
             "fits",
-            "It moves and falls, but never below floor: 'stuck' (softmax before cross_entropy has a floor of its own).",
+            "The weights change and the loss falls, but never below floor, so it is 'stuck' (with softmax before "
+            "cross_entropy the loss can't reach 0).",
         ),
         max_steps=60,
     )
@@ -254,8 +251,8 @@ with check("overfit-one-batch") as test:
     test("B: the optimizer holds the weights of a copy")
     not_at_weights = not_said(
         "stands still",
-        "The loss is constant because the weights don't move: look at them, not at the loss alone (with dropout the "
-        "loss changes although nothing learns).",
+        "The loss is constant because the weights don't change. Look at the weights, not only at the loss (with "
+        "dropout the loss changes although nothing is learnt).",
     )
     judge(observe_scenario(trained, why_not, "B", 10), "stands still", not_at_weights, max_steps=10)
 
@@ -268,7 +265,7 @@ with check("overfit-one-batch") as test:
 
     test("the loss falls from 4 to 0.5, and no further; or from 4 to 3, and back to 5")
     weights, moves, few = [torch.tensor([1.0, 2.0])], [[0.25]], {"max_steps": 6}
-    far = says("fits", "It moves and falls, but never below floor: 'stuck'.")
+    far = says("fits", "The weights change and the loss falls, but never below floor, so it is 'stuck'.")
     seen = observe_scenario(scripted, why_not, weights, moves, [4.0, 2.0, 1.0, 0.5], few)
     judge(seen, "stuck", themselves, far, max_steps=6)
     seen = observe_scenario(scripted, why_not, weights, moves, [4.0, 3.0, 3.5, 5.0], {"max_steps": 4})
@@ -285,7 +282,7 @@ with check("overfit-one-batch") as test:
 
 
 # %% check="overfit-one-batch" points=1
-"""A loss that dances, rises or is nan; which weights count, and how exactly; how often step is called."""
+"""A loss that jumps, rises or is nan; which weights count, how exactly; the number of calls."""
 with check("overfit-one-batch") as test:
     test("A, B, C and D, as in the first check")
     for way, expected, most in (("A", "stuck", 9), ("B", "stands still", 5), ("C", "diverges", 20), ("D", "fits", 150)):
@@ -295,7 +292,7 @@ with check("overfit-one-batch") as test:
     test("B with dropout: the loss changes, the weights don't")
     dances = not_said(
         "stands still",
-        "The loss changes because of dropout, and the weights don't move: look at them, not at the loss alone.",
+        "The loss changes because of dropout, but the weights don't change. Look at the weights, not only at the loss.",
     )
     judge(observe_scenario(trained, why_not, "B with dropout", 10), "stands still", dances, max_steps=10)
 
@@ -308,55 +305,59 @@ with check("overfit-one-batch") as test:
         judge(seen, expected, *mistakes, **limits)
 
     test("a rise at the start means nothing")
-    first = says("diverges", "You judged by a rise, or stopped early: a loss may rise for a while and fall later.")
+    first = says("diverges", "You judged by a rise or stopped early, but a loss may rise for a while and fall later.")
     scripted_as([1.0, 3.0, 2.0, 0.5, 0.001], "fits", first)
     scripted_as([1.0, 3.0, 2.0, 0.5, 0.75, 0.5], "stuck", first)
 
     ### BEGIN HIDDEN TESTS
     two = [torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor(4.0)]
     falling = [2.0, 1.5, 1.0]
-    shape = mistake("Weights may have any shape, also that of a single number: {detail}.", stage="raised")
+    shape = mistake("Weights may have any shape, even that of a single number: {detail}.", stage="raised")
     test.hidden("some of the weights are frozen, the others move")
     one_of_them = says(
-        "stands still", "All weights count, not only the first: a frozen first layer stands still in a net that learns."
+        "stands still",
+        (
+            "All weights count, not only the first. A first layer that is frozen doesn't change in a network that "
+            "learns."
+        ),
     )
     scripted_as(falling, "stuck", shape, one_of_them, weights=two, moves=[[0.0, 0.5]])
-    other = says("stands still", "All weights count: one that stands still says nothing about the others.")
+    other = says("stands still", "All weights count. If one of them doesn't change, the others may.")
     scripted_as(falling, "stuck", other, weights=two, moves=[[0.5, 0.0]])
     three = [torch.ones(2), torch.full((2,), 3.0), torch.zeros(0), torch.full((2,), 5.0)]
     scripted_as([1.0, 2.0], "diverges", other, weights=three, moves=[[0.0, 0.5, 0.0, 0.0]], max_steps=2)
 
     not_frozen = says(
         "stands still",
-        "A frozen weight counts as well: here `step` moves one that requires no grad, as an average does.",
+        "A frozen weight also counts. Here `step` changes a weight that doesn't require grad, as a running "
+        "average does.",
     )
     scripted_as(falling, "stuck", not_frozen, weights=two, moves=[[0.0, 0.5]], frozen=[1])
 
     test.hidden("the weights move by very little")
-    exactly = says("stands still", "A small change is a change: compare exactly, in the weights' own dtype.")
+    exactly = says("stands still", "Even a small change counts. Compare exactly, in the weights' own dtype.")
     scripted_as(falling, "stuck", exactly, weights=[torch.tensor([1.0, 2.0])], moves=[[2e-6]])
     scripted_as(falling, "stuck", exactly, weights=[torch.tensor([1.0], dtype=torch.float64)], moves=[[1e-13]])
     both_ways = [torch.tensor([1.0, -1.0]), torch.tensor([2.0])]
-    total = says("stands still", "Changes may cancel in a sum or a mean: compare element by element.")
+    total = says("stands still", "Changes can cancel in a sum or a mean. Compare element by element.")
     scripted_as(falling, "stuck", total, weights=both_ways, moves=[[torch.tensor([0.5, -0.5]), 0.0]])
 
     test.hidden("updates by zero")
-    by_zero = not_said("stands still", "The values count: an update by zero has changed nothing.")
+    by_zero = not_said("stands still", "Only the values count. An update by zero changes nothing.")
     scripted_as(falling, "stands still", by_zero, weights=two, moves=[[0.0, 0.0]])
 
     test.hidden("nan in a weight that stands still")
-    unequal = not_said(
-        "stands still", "Here nan stays nan, and nan != nan: torch.equal says 'changed' for what stands still."
-    )
+    unequal = not_said("stands still", "Here a nan stays nan. Because nan != nan, torch.equal calls that a change.")
     poisoned = [torch.tensor([torch.nan, 1.0]), torch.tensor([torch.inf, 2.0])]
     scripted_as(falling, "stands still", unequal, weights=poisoned, moves=[[0.0, 0.0]])
     scripted_as(falling, "stuck", weights=poisoned, moves=[[torch.tensor([0.0, 0.5]), 0.0]])
 
     test.hidden("the first steps have a rate of zero; a weight that jumps to and fro")
-    warm_up = says("stands still", "The weights moved later: a schedule may begin with a rate of zero.")
+    warm_up = says("stands still", "The weights changed only later, because a schedule may start with a rate of zero.")
     scripted_as(falling, "stuck", warm_up, moves=[[0.0], [0.0], [0.0], [0.5]], max_steps=4)
     to_and_fro = says(
-        "stands still", "The weights jump to and fro and are back at the end: compare after each call, not only then."
+        "stands still",
+        "The weights change and return to their old values at the end. Compare after each call, not only at the end.",
     )
     scripted_as([1.0, 0.5], "stuck", to_and_fro, moves=[[0.5], [-0.5]])
 
@@ -365,7 +366,7 @@ with check("overfit-one-batch") as test:
         "'stands still' goes before 'diverges': nothing has moved when the loss became nan, or larger.",
         when=lambda seen: seen["answer"] == "diverges",
     )
-    infinite = says("fits", "A loss of inf ends the calls: ask for isfinite, not for nan alone.")
+    infinite = says("fits", "A loss of inf also ends the calls. Check with isfinite, not only for nan.")
     scripted_as([1.0, torch.inf, 0.001], "diverges", infinite)
     scripted_as([1.0, 0.5, torch.nan], "diverges")
     scripted_as([torch.nan], "diverges", max_steps=1)
@@ -373,23 +374,25 @@ with check("overfit-one-batch") as test:
     scripted_as([1.0, 2.0], "stands still", order, moves=[[0.0]])
 
     test.hidden("no call at all; one call; floor in the very last call; another floor")
-    none = "With max_steps=0 step is not called, and nothing moves: 'stands still'."
+    none = "With max_steps=0, step is never called and no weight changes, so it 'stands still'."
     scripted_as([1.0], "stands still", mistake(none, when=lambda seen: True), max_steps=0)
     scripted_as([1.0], "stuck", max_steps=1)
-    last = not_said("fits", "A loss below floor in the very last call counts.")
+    last = not_said("fits", "A loss below floor in the last of max_steps calls also counts.")
     scripted_as([1.0, 0.5, 0.25, 0.001], "fits", last, max_steps=4)
     scripted_as([1.0, 0.5, 0.25, 0.125], "fits", floor=0.2)
-    scripted_as([1.0, 0.5, 0.25], "stuck", says("fits", "At floor is not below floor."), floor=0.25)
+    scripted_as([1.0, 0.5, 0.25], "stuck", says("fits", "A loss equal to floor is not below floor."), floor=0.25)
 
     test.hidden("the last loss against the first")
-    between = "What counts is whether the last loss is larger than the first, not those between."
+    between = "Only the first and the last loss decide whether it diverges, not those in between."
     scripted_as([1.0, 0.5, 0.25, 1.25], "diverges", not_said("diverges", between), max_steps=4)
     scripted_as([1.0, 5.0, 9.0, 0.75, 0.8], "stuck", not_said("stuck", between), max_steps=5)
-    scripted_as([1.0, 0.5, 1.0], "stuck", says("diverges", "As large as the first is not larger."), max_steps=3)
+    scripted_as(
+        [1.0, 0.5, 1.0], "stuck", says("diverges", "A last loss equal to the first is not larger."), max_steps=3
+    )
 
     test.hidden("a tensor twice; no weights at all")
     scripted_as(falling, "stuck", weights=[torch.tensor([1.0])], moves=[[0.5]], twice=True)
-    sentence = "Without weights nothing moves: 'stands still'."
+    sentence = "Without weights no weight changes, so it 'stands still'."
     nothing = not_said("stands still", sentence), mistake(sentence, stage="raised")
     scripted_as([1.0, 2.0], "stands still", *nothing, weights=[], moves=[[]])
     scripted_as([1.0, 0.001], "fits", weights=[], moves=[[]])

@@ -110,30 +110,30 @@ def mistakes_for(wanted, pad_value):
             when=lambda seen: bool(mask.any()) and same(part(seen, "mask"), ~mask),
         ),
         mistake(
-            "The mask was read off the values (x != pad_value): real data may contain that value. "
-            "Build it from the lengths.",
+            "You computed the mask from the values (x != pad_value), but real data may contain that value. "
+            "Compute it from the lengths.",
             when=lambda seen: same(part(seen, "mask"), from_values) and not same(from_values, mask),
         ),
         mistake(
-            "The mask has one value for each step, not one for each number: build it from the lengths.",
+            "The mask has one value per step, not one per number. Compute it from the lengths.",
             when=lambda seen: part(seen, "mask").shape == x.shape != mask.shape,
         ),
         mistake(
-            "The mask is a bool tensor of shape (N, T).",
+            "The mask must be a bool tensor of shape (N, T).",
             when=lambda seen: part(seen, "mask").dtype != torch.bool or part(seen, "mask").shape != mask.shape,
             stage=("dtype", "type"),
         ),
         mistake(
-            "The dtype changed: torch.zeros is float32 - use new_full / new_zeros of a sample.",
+            "The dtype changed, because torch.zeros makes float32. Use new_full or new_zeros of a sample.",
             when=lambda seen: part(seen, "x").dtype != x.dtype,
             stage="dtype",
         ),
         mistake(
-            "Sequences were cut to the shortest one.",
+            "You cut the sequences to the length of the shortest.",
             when=lambda seen: same(part(seen, "x"), x[:, : wanted["length"].min()]) and not mask.all(),
         ),
         mistake(
-            "Real steps come first, padding after them.",
+            "Real steps must come first, and the padding after them.",
             when=lambda seen: same(part(seen, "x"), moved(wanted)) and not same(moved(wanted), x),
         ),
         mistake(
@@ -141,7 +141,7 @@ def mistakes_for(wanted, pad_value):
             when=lambda seen: same(part(seen, "x"), x.transpose(0, 1)),
         ),
         mistake(
-            "The samples have changed places: row i of every tensor belongs to sample i of the batch.",
+            "The samples are in a different order. Row i of every tensor belongs to sample i of the batch.",
             when=lambda seen: (
                 same(part(seen, "length").sort().values, wanted["length"].sort().values)
                 and not same(part(seen, "length"), wanted["length"])
@@ -158,12 +158,12 @@ def mistakes_for(wanted, pad_value):
             stage="value",
         ),
         mistake(
-            "The mask of row i is True on its first length[i] steps, and only there.",
+            "The mask of row i must be True on its first length[i] steps, and only there.",
             when=lambda seen: same(part(seen, "x"), x) and not same(part(seen, "mask"), mask),
             stage="value",
         ),
         mistake(
-            "Lengths and labels are int64 tensors of shape (N,).",
+            "Lengths and labels must be int64 tensors of shape (N,).",
             when=lambda seen: any(
                 not isinstance(part(seen, key), Tensor)
                 or part(seen, key).dtype != torch.int64
@@ -205,7 +205,7 @@ with check("pad-collate") as test:
 
 
 # %% check="pad-collate" points=1
-"""Nothing is changed or shared; length 0, one length, large ids, other dtypes; what is refused."""
+"""Nothing is changed or shared; length 0, one length, large ids, other dtypes; which inputs raise."""
 with check("pad-collate") as test:
     shares = "The result shares memory with a sample, or a sample was changed."
 
@@ -225,7 +225,7 @@ with check("pad-collate") as test:
 
     ### BEGIN HIDDEN TESTS
     test.hidden("one number for each step")
-    one_dimension = "Each step may be a single number, so that a sequence is (T,), or a tensor of any shape: {detail}."
+    one_dimension = "A step may be a single number, so that a sequence is (T,), or a tensor of any shape: {detail}."
     judge([(sequence(2), 1), (sequence(3, start=10), 0)], mistake(one_dimension, stage=("raised", "shape")))
 
     allowed = mistake("A sequence of length 0 must be allowed.", stage=("raised", "shape"))
@@ -252,11 +252,11 @@ with check("pad-collate") as test:
 
     test.hidden("ids that float32 cannot hold")
     digits = mistake(
-        "The ids went through float32 and lost their last digit: make x in the dtype of the samples.", stage="value"
+        "The ids went through float32 and lost their last digit. Make x in the dtype of the samples.", stage="value"
     )
     judge([(torch.tensor([16777217, 3, 5]), 0), (torch.tensor([33554435]), 1)], digits, pad_value=16777219)
 
-    invalid = "An empty batch, other trailing dimensions or other dtypes must raise ValueError."
+    invalid = "An empty batch, different trailing dimensions or different dtypes must raise ValueError."
     for idea, parts in [
         ("an empty batch", []),
         ("trailing dimensions that differ", [sequence(3, 2), sequence(2, 4)]),

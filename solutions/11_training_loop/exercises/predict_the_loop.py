@@ -74,7 +74,7 @@ answers = {
 ### END GIVEN
 
 # %% check="predict-the-loop" points=2
-"""Each item against a run of the experiment; every right item earns its share."""
+"""Each item is compared with a run of the experiment; every right item earns its share."""
 with check("predict-the-loop") as test:
 
     def after_two(*order):

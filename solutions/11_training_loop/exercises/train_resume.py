@@ -294,12 +294,14 @@ def resumed(train, kind, sizes, totals, settings, loaded=False):
 
 
 per_step = "losses: one float per step, the mean over its samples, from the very first step on (also after a resume)."
-in_turn = "One forward and then its backward for each micro-batch, and none for micro-batches that were done before."
-not_a_dict = 'Return a dict with "step", "losses" and all that is needed to go on.'
+in_turn = (
+    "Run one forward and then its backward for each micro-batch, and none for micro-batches of steps already made."
+)
+not_a_dict = 'Return a dict with "step", "losses" and everything that is needed to continue.'
 
 
 no_gradient = mistake(
-    "A parameter may have no gradient (it is frozen, or unused): {detail}.",
+    "A parameter may have no gradient (if it is frozen or unused): {detail}.",
     raises="NoneType' object has no attribute|operand type.*NoneType",
 )
 
@@ -360,7 +362,7 @@ def near(came, wanted):
 def judge_weights(seen, sizes, steps, accumulate, max_norm, *mistakes):
     """As many steps were made, each along the gradient of all its samples, at the rate that the optimizer had."""
     each_part = mistake(
-        "You stepped after each micro-batch: `accumulate` of them make one step.",
+        "You stepped after each micro-batch, but `accumulate` micro-batches make one step.",
         when=lambda seen: accumulate > 1 and len(seen["rows"]) == number and seen["rows"][0] == sizes[0][0],
     )
     number = len(seen.expecting(*mistakes, no_gradient, each_part)["rate"])
@@ -376,27 +378,34 @@ def judge_weights(seen, sizes, steps, accumulate, max_norm, *mistakes):
         "You averaged the means of the micro-batches. They have different sizes: weight each by its number of samples."
     )
     added = (
-        "The gradients of the micro-batches were added but not averaged: the step is as many times too large as there "
-        "were micro-batches."
+        "You added the gradients of the micro-batches but didn't average them, so with n micro-batches the step "
+        "is n times too large."
     )
-    sums = "The gradient is that of a sum over the samples, not of their mean: divide by the samples of the step."
-    kept = "The gradients of the steps before were added: clear them before each step."
+    sums = (
+        "Your gradient is that of the sum over the samples, not of their mean. Divide by the number of samples of "
+        "the step."
+    )
+    kept = "The gradients of earlier steps were added. Clear them before each step."
     named = [like(means, mean="parts"), like(means, mean="accumulate"), like(added, mean="added")]
     named += [like(sums, mean="sums"), like(kept, mean="kept")]
     if max_norm is not None:
         named += [
-            like("The gradient was not clipped (or after the step, when it is too late).", clip="none"),
+            like("You didn't clip the gradient (or clipped it after the step, when it is too late).", clip="none"),
             like(
                 "You clipped after each micro-batch. Limit the norm of the whole step's gradient, once, just before "
                 "the step.",
                 clip="parts",
             ),
-            like("You limited each parameter's gradient by itself; all together are one gradient.", clip="each"),
-            like("You limited each number of the gradient; limit its norm, so that the direction stays.", clip="value"),
-            like("A gradient whose norm is below max_norm stays as it is.", clip="always"),
+            like(
+                "You clipped each parameter's gradient separately. All of them together are one gradient.", clip="each"
+            ),
+            like(
+                "You clipped each number of the gradient. Clip its norm, which preserves the direction.", clip="value"
+            ),
+            like("You changed a gradient whose norm is below max_norm. It must stay the same.", clip="always"),
         ]
     weights = by_hand(sizes, steps, accumulate, max_norm, rates=seen["rate"])[0]
-    wrong = "The weights are not those of one step after the other, each along the mean gradient of its samples."
+    wrong = "The weights are wrong: each step must use the mean gradient over its own samples."
     seen.that(near(seen["weights"], weights), wrong, *mistakes, *named)
 
 
@@ -405,11 +414,11 @@ def judge_resumed(seen, totals, *mistakes):
     seen.expecting(*mistakes)
     for facts in seen["pieces"]:
         seen.that(facts["is dict"], not_a_dict, stage="type")
-    copied = "The state changed while training went on: it holds the live tensors, not copies."
+    copied = "The state changed while training continued, because it contains the live tensors, not copies."
     seen.that(not seen["live"], copied, stage="aliasing")
     refused = "torch.load(weights_only=True) refuses the state: keep tensors, numbers, strings, lists and dicts in it."
     elsewhere = mistake(
-        "The state is smaller than the weights: what it needs lies elsewhere, and is gone with this process.",
+        "The state is smaller than the weights, so what it needs is stored elsewhere and lost when this process ends.",
         when=lambda seen: seen["opens"] == "too small",
     )
     seen.that(seen["opens"] == "yes", refused, elsewhere, stage="raised")
@@ -419,26 +428,26 @@ def judge_resumed(seen, totals, *mistakes):
         additional = f"`steps` is a total. After {made} steps, steps={total} means {more} more."
         seen.that(
             steps == more,
-            f"After {made} steps, steps={total} means {more} more, and you made {steps}.",
+            f"After {made} steps, steps={total} means {more} more, but you made {steps}.",
             *mistakes,
             mistake(additional, when=lambda seen, made=made, steps=steps, total=total: made > 0 and steps == total),
         )
         if facts["tag"] and made:
             place = (
-                "After resuming, the data start at the wrong place: an epoch must go on where it was left, not begin "
-                "anew."
+                "After resuming, the data start at the wrong place. The epoch must continue where it stopped, "
+                "not start again."
             )
             repeated = mistake(in_turn, when=lambda seen, facts=facts: facts["tag"] == whole["tag"])
             seen.that(facts["tag"] == whole["tag"][at : at + len(facts["tag"])], place, *mistakes, repeated)
-            weights = "After resuming, the model has not the weights and buffers of the state."
+            weights = "After resuming, the model doesn't have the weights and buffers of the state."
             seen.that(same(facts["state"][0], whole["state"][at]), weights)
-            drawn = "After resuming, dropout draws other numbers: the random state belongs in the checkpoint."
+            drawn = "After resuming, dropout draws different numbers. Save and restore the random state."
             seen.that(facts["draws"][0] == whole["draws"][at], drawn)
             forgotten = "After resuming, the optimizer or the scheduler has forgotten its state."
             rates = facts["rate"] == whole["rate"][made : made + steps]
             seen.that(rates and same(facts["memory"][0], whole["memory"][made]), forgotten)
         at, made = at + len(facts["tag"]), max(made, total)
-        losses, others = facts["losses"], "After resuming, the losses are not those of the run in one go."
+        losses, others = facts["losses"], "After resuming, the losses differ from those of the uninterrupted run."
         are_losses = isinstance(losses, list) and isinstance(whole["losses"], list)
         seen.that(are_losses, "The losses must be Python floats, in a list.", stage="type")
         if same(losses, whole["losses"][max(made - len(losses), 0) : made]):
@@ -450,12 +459,12 @@ def judge_resumed(seen, totals, *mistakes):
         ("last rate", "the learning rate or the scheduler's count"),
         ("last draw", "torch's random numbers"),
     ):
-        sentence = f"In the end {what} are not bit for bit what they are in one go."
+        sentence = f"In the end {what} are not bit for bit those of the uninterrupted run."
         seen.that(same(seen["pieces"][-1][key], whole[key]), sentence)
 
 
 # %% check="train-resume" points=1
-"""Accumulation, schedule and clipping: each step is that of all its samples."""
+"""Accumulation, schedule and clipping: each step uses all its samples."""
 with check("train-resume") as test:
 
     def judge_steps(seen, sizes, steps, accumulate, max_norm):
@@ -463,8 +472,8 @@ with check("train-resume") as test:
         seen.expecting(no_gradient)
         turns = [what for what, _ in seen["turns"]]
         all_graphs = mistake(
-            "One backward for each micro-batch: a sum of losses keeps the graphs of all of them until the end, the "
-            "very memory that accumulation is to save.",
+            "Run one backward for each micro-batch. A sum of losses keeps the graphs of all micro-batches until "
+            "the end, which needs the memory that accumulation should save.",
             when=lambda seen: turns.count("forward") == turns.count("backward"),
         )
         wanted = [[what, tag] for tag in seen["tag"] for what in ("forward", "backward")]
@@ -476,24 +485,24 @@ with check("train-resume") as test:
             for start in range(0, len(of_epoch), accumulate):
                 groups += 1
                 tags += of_epoch[start : start + accumulate] if groups <= steps else []
-        others = "Other micro-batches were used than the next `accumulate` of the epoch for each step, and no others."
+        others = "Each step must use the next `accumulate` micro-batches of the epoch, and no others."
         together = mistake(
-            "The micro-batches were put together into one batch, which needs the memory that accumulation is to save.",
+            "You joined the micro-batches into one batch, which needs the memory that accumulation should save.",
             when=lambda seen: seen["rows"][0] > sizes[0][0],
         )
         seen.that(seen["tag"] == tags, others, together)
         rates = [0.5**k for k in range(steps)]
         seen.that(
             near(seen["rate"], rates) and seen["last rate"][-1] == steps,
-            "The scheduler goes on once per optimizer step: not per epoch, not per micro-batch.",
+            "Step the scheduler once per optimizer step, not per epoch or per micro-batch.",
             mistake(
-                "The scheduler goes on after the optimizer's step: the first step has the first rate.",
+                "Step the scheduler after the optimizer, so that the first step uses the first rate.",
                 when=lambda seen: near(seen["rate"], [rate / 2 for rate in rates]),
             ),
         )
         judge_dict(seen, seen.value, steps)
         floats = isinstance(seen["losses"], list) and all(type(loss) is float for loss in seen["losses"])
-        tensors = "The losses must be Python floats, in a list: a tensor may keep its graph alive."
+        tensors = "The losses must be a list of Python floats, because a tensor may keep its graph alive."
         seen.that(floats, tensors, stage="type")
         seen.that(near(seen["losses"], by_hand(sizes, steps, accumulate, max_norm)[1]), per_step)
 
@@ -518,7 +527,7 @@ with check("train-resume") as test:
     judge_steps(seen, [[2, 4, 1]], 2, 3, 50.0)
 
     test.hidden("a limit of zero")
-    zero = "A limit of 0 is a limit, too: ask whether max_norm is None."
+    zero = "A max_norm of 0 is also a limit. Check whether max_norm is None."
     seen = observe_scenario(trained, train, "plain", [[5, 1]], {"steps": 1, "accumulate": 2, "max_norm": 0.0})
     seen.expecting(no_gradient)
     seen.that(seen["weights"].isfinite().all().item(), "With a limit of 0 the weights became nan or inf.")
@@ -527,7 +536,7 @@ with check("train-resume") as test:
 
 
 # %% check="train-resume" points=1
-"""Four steps, and five more with fresh objects, are nine at one go, bit for bit."""
+"""Four steps, then five more with fresh objects, equal nine steps at once, bit for bit."""
 with check("train-resume") as test:
     sizes = [[3, 2, 4, 2, 3, 2], [2, 5, 2, 3, 4, 2]]
     test("four steps, then five more with fresh objects: as nine at once")
@@ -544,10 +553,10 @@ with check("train-resume") as test:
 
 
 # %% check="train-resume" points=1
-"""Groups that are left over, files, a total that is reached, old gradients, modes."""
+"""Incomplete groups, files, a total that is already reached, old gradients, modes."""
 with check("train-resume") as test:
     begin = mistake(
-        "The first two checks are not passed yet, and this one goes on from there: begin with those.",
+        "This check builds on the first two, which don't pass yet. Fix those first.",
         when=lambda seen: True,
     )
     sizes = [[3, 2, 4, 2], [2, 5, 2, 3]]
@@ -560,8 +569,8 @@ with check("train-resume") as test:
     ### BEGIN HIDDEN TESTS
     test.hidden("the last step of an epoch has fewer micro-batches")
     left_over = mistake(
-        "The last step of an epoch has fewer micro-batches; they must neither be dropped nor carried into the next "
-        "epoch, and divide by the samples that are really there.",
+        "The last step of an epoch has fewer micro-batches. Don't drop them or carry them into the next epoch, "
+        "and divide by the number of samples that are really there.",
         when=lambda seen: True,
     )
     for uneven, accumulate, steps in (([[2, 4, 1], [3, 1, 2, 1]], 2, 4), ([[4, 1], [2]], 5, 3)):
@@ -579,17 +588,19 @@ with check("train-resume") as test:
     for seen in (from_file, in_memory):
         seen.that(
             not seen["changed"],
-            "Going on from a state changed the state: optimizer.load_state_dict keeps the very tensors that it is "
-            "given. Load a copy.",
+            "Resuming from a state changed the state, because optimizer.load_state_dict keeps the very tensors "
+            "that it gets. Load a copy.",
             mistake(
-                "Going on from a state changed its list of losses: append to a copy.",
+                "Resuming from a state changed its list of losses. Append to a copy.",
                 when=lambda seen: set(seen["changed"]) == {"losses"},
             ),
             stage="arguments",
         )
 
     test.hidden("a total that is reached already; no step at all")
-    reached = "A total that is reached already: nothing is trained, and all is as the earlier call left it."
+    reached = (
+        "The total is already reached, so nothing may be trained, and everything must be as the earlier call left it."
+    )
     more = mistake(reached, when=lambda seen: not seen.noted.raised)
     failed = mistake(reached[:-1] + " ({detail}).", stage="raised")
     for totals in ([0, 3, 3], [3, 2]):
@@ -610,8 +621,8 @@ with check("train-resume") as test:
         return flat(model.parameters())
 
     moved = (
-        "A parameter that gets no gradient was moved. With a gradient of zeros, or an old one, it still decays: its "
-        "gradient must be None."
+        "A parameter that gets no gradient has changed. With a gradient of zeros or an old gradient it still "
+        "decays, so its gradient must be None."
     )
     for before in ("", "old gradients", "old gradients, frozen"):
         seen = observe_scenario(trained, train, "decay", [[3, 2]], {"steps": 2, "accumulate": 1}, before)
@@ -627,10 +638,10 @@ with check("train-resume") as test:
     for settings in ({"steps": 1, "accumulate": 2}, {"steps": 3, "accumulate": 2}):
         seen = observe_scenario(trained, train, "momentum", sizes, settings, "eval")
         mode = all(seen["training"]) and len(seen["training"]) > 0
-        seen.that(mode, "The model must learn in training mode.", stage="rule")
+        seen.that(mode, "The model must train in training mode.", stage="rule")
 
     test.hidden("in the caller's no_grad, and the grad mode afterwards")
-    grad_mode = "Inside the caller's no_grad nothing could be learned, or grad mode was left changed."
+    grad_mode = "Under the caller's no_grad your code couldn't train, or it changed the grad mode."
     seen = observe_scenario(trained, train, "plain", [[5, 1]], {"steps": 1, "accumulate": 2}, "no_grad")
     judge_weights(seen, [[5, 1]], 1, 2, None, mistake(grad_mode, when=lambda seen: True))
     seen.that(seen["grad mode"], grad_mode, stage="rule")

@@ -102,7 +102,7 @@ def examined(decay_groups, model, weight_decay, times=1):
 
 
 # %% check="weight-decay-groups" points=1
-"""Weights, biases and norms of every kind; what an optimizer does with the groups."""
+"""Weights, biases and norms of every kind; a step of an optimizer with the groups."""
 with check("weight-decay-groups") as test:
 
     class Mixed(nn.Module):
@@ -151,32 +151,33 @@ with check("weight-decay-groups") as test:
             first["list"] and second["list"],
             "The params of a group must be a list.",
             mistake(
-                "A generator is empty after the first use; the groups must hold lists.",
+                "A generator is empty after the first use, so the groups must contain lists.",
                 when=lambda seen: kinds & {"generator", "filter", "map"},
             ),
             stage="type",
         )
         names, known = first["names"] + second["names"], [*decayed, *others]
-        own = "The groups must hold the model's own parameters: no copies, no names, no pairs."
+        own = "The groups must contain the model's own parameters, not copies, names or pairs."
         seen.that("unknown" not in names, own, stage="type")
         tied = "A tied weight is listed twice; the optimizer would refuse it (or step it twice)."
         seen.that(len(set(names)) == len(names), tied)
         seen.that(set(names) <= set(known), "Frozen parameters do not belong in the groups.")
-        seen.that(set(names) >= set(known), "Parameters that belong to no known layer type were lost.")
+        seen.that(set(names) >= set(known), "Parameters of layers of other types are in no group.")
         turned = set(first["names"]) == set(others) and set(second["names"]) == set(decayed)
-        in_order = "The decayed group comes first, parameters in the order of model.parameters()."
+        in_order = "The decayed group must come first, and the parameters must be in the order of model.parameters()."
         seen.that(not turned or decayed == others, in_order)
         extra = set(first["names"]) - set(decayed)
         seen.that(
             not extra,
-            "Names do not tell: in a Sequential a norm layer is called '1'. Ask the module's type.",
+            "You can't tell a norm layer by its name: in a Sequential it may be called '1'. Check the module's type.",
             mistake(
-                "A LayerNorm over two dimensions has a 2-D weight; it is still a norm layer.",
+                "A norm layer over two dimensions, such as LayerNorm((2, 3)), has a weight with two dimensions, "
+                "and your code decays it. No parameter of a norm layer is decayed.",
                 when=lambda seen: extra & set(norms_2d) and all(n in norms_2d or n.endswith(".mix") for n in extra),
             ),
             mistake(
-                "All parameters of a norm layer stay without decay, also those that a class derived from GroupNorm, "
-                "batch norm or instance norm has added.",
+                "No parameter of a norm layer is decayed, not even a parameter that a class derived from "
+                "GroupNorm, batch norm or instance norm has added.",
                 when=lambda seen: all(name.endswith(".mix") for name in extra),
             ),
             mistake(
@@ -261,45 +262,46 @@ with check("weight-decay-groups") as test:
             first["list"] and second["list"],
             "The params of a group must be a list.",
             mistake(
-                "A generator is empty after the first use; the groups must hold lists.",
+                "A generator is empty after the first use, so the groups must contain lists.",
                 when=lambda seen: kinds & {"generator", "filter", "map"},
             ),
             stage="type",
         )
         names, known = first["names"] + second["names"], [*decayed, *others]
-        own = "The groups must hold the model's own parameters: no copies, no names, no pairs."
+        own = "The groups must contain the model's own parameters, not copies, names or pairs."
         seen.that("unknown" not in names, own, stage="type")
         tied = "A tied weight is listed twice; the optimizer would refuse it (or step it twice)."
         seen.that(len(set(names)) == len(names), tied)
         seen.that(set(names) <= set(known), "Frozen parameters do not belong in the groups.")
-        seen.that(set(names) >= set(known), "Parameters that belong to no known layer type were lost.")
+        seen.that(set(names) >= set(known), "Parameters of layers of other types are in no group.")
         turned = set(first["names"]) == set(others) and set(second["names"]) == set(decayed)
-        in_order = "The decayed group comes first, parameters in the order of model.parameters()."
+        in_order = "The decayed group must come first, and the parameters must be in the order of model.parameters()."
         seen.that(not turned or decayed == others, in_order)
         extra = set(first["names"]) - set(decayed)
         seen.that(
             not extra,
-            "Names do not tell: in a Sequential a norm layer is called '1'. Ask the module's type.",
+            "You can't tell a norm layer by its name: in a Sequential it may be called '1'. Check the module's type.",
             mistake(
-                "A class that is derived from a norm layer is a norm layer too: ask with isinstance, not for the exact "
-                "type or its name.",
+                "A class derived from a norm layer is also a norm layer. Use isinstance instead of comparing "
+                "types or names.",
                 when=lambda seen: "a.weight" in extra and "deep.0.0.weight" not in extra,
             ),
             mistake(
-                "nn.RMSNorm is a norm layer too; it is not derived from LayerNorm.",
+                "nn.RMSNorm is also a norm layer, but it isn't derived from LayerNorm.",
                 when=lambda seen: extra and all(name.startswith("deep.0.0.") for name in extra),
             ),
             mistake(
-                "A LayerNorm over two dimensions has a 2-D weight; it is still a norm layer.",
+                "A norm layer over two dimensions, such as LayerNorm((2, 3)), has a weight with two dimensions, "
+                "and your code decays it. No parameter of a norm layer is decayed.",
                 when=lambda seen: extra & set(norms_2d) and all(n in norms_2d or n.endswith(".mix") for n in extra),
             ),
             mistake(
-                "All parameters of a norm layer stay without decay, also those that a class derived from GroupNorm, "
-                "batch norm or instance norm has added.",
+                "No parameter of a norm layer is decayed, not even a parameter that a class derived from "
+                "GroupNorm, batch norm or instance norm has added.",
                 when=lambda seen: all(name.endswith(".mix") for name in extra),
             ),
             mistake(
-                "A parameter without dimensions, a scalar, has fewer than two: it is not decayed.",
+                "A scalar parameter has fewer than two dimensions, so it is not decayed.",
                 when=lambda seen: extra == {"noise.temperature"},
             ),
             mistake(
@@ -311,8 +313,8 @@ with check("weight-decay-groups") as test:
             set(first["names"]) == set(decayed),
             "A parameter with two or more dimensions that belongs to no norm layer must be decayed, whatever its name.",
             mistake(
-                "A layer inside a norm layer is no norm: `norm.parameters()` lists its weights, too. Ask for "
-                "parameters(recurse=False).",
+                "A layer inside a norm layer is not a norm layer, but `norm.parameters()` also lists its "
+                "weights. Use parameters(recurse=False).",
                 when=lambda seen: set(decayed) - set(first["names"]) == {"gated.gate.weight"},
             ),
         )

@@ -160,28 +160,29 @@ def by_torch(start, grads, lr, betas, eps, weight_decay):
 
 def judge_steps(seen, right, *mistakes, because=""):
     """The values after each step."""
-    seen.that(seen["came"] is None, "Nothing is to be returned: the parameters change in place.", stage="type")
-    own = "This exercise is AdamW by hand, without torch.optim."
+    seen.that(seen["came"] is None, "Return nothing: the parameters change in place.", stage="type")
+    own = "Write AdamW yourself, without torch.optim."
     seen.that(not seen["torch.optim"], own, stage="rule")
     seen.avoided("_fused_adamw_", "_fused_adam_", because=own)
     pairs = [pair for a, b in zip(seen["values"], right, strict=True) for pair in zip(a, b, strict=True)]
     same = all(a.dtype == b.dtype and torch.allclose(a, b, rtol=1e-4, atol=1e-6) for a, b in pairs)
-    seen.that(same, because or "The parameters are not those of torch.optim.AdamW.", *mistakes)
+    seen.that(same, because or "The parameters differ from those of torch.optim.AdamW.", *mistakes)
     seen.that(
         seen["in place"],
-        "The parameters' memory, or whether they are leaves that require grad, has changed: update them in place.",
+        "The parameters have different memory, or are no longer leaves that require grad. Update them in place.",
         stage="aliasing",
     )
-    seen.that(seen["gradients kept"], "A gradient was changed: leave them alone.", stage="arguments")
+    seen.that(seen["gradients kept"], "Your code changed a gradient. Only read gradients.", stage="arguments")
 
 
 under_no_grad = mistake(
-    "Update under no_grad, in place.", raises="leaf Variable that requires grad|a view of a leaf|does not require grad"
+    "Update the parameters in place, under no_grad.",
+    raises="leaf Variable that requires grad|a view of a leaf|does not require grad",
 )
 
 
 # %% check="adamw-by-hand" points=1
-"""The rate climbs, reaches the top and falls to floor; four steps are those of torch.optim.AdamW."""
+"""The rate climbs to peak and falls to floor; four steps equal those of torch.optim.AdamW."""
 with check("adamw-by-hand") as test:
     test("peak 0.8, four steps of warm-up, 10 steps in all, floor 0.2: the climb")
     seen = observe_scenario(rates, learning_rate, list(range(11)), 0.8, 4, 10, 0.2)
@@ -190,13 +191,13 @@ with check("adamw-by-hand") as test:
     later = [step for step in range(4) if not near(climb[step], 0.8 * (step + 1) / 5)]
     seen.that(
         all(map(near, climb, [0.2, 0.4, 0.6, 0.8])),
-        f"In steps 0 to 3 the rate is 0.2, 0.4, 0.6, 0.8, and you give {', '.join(map(str, climb))}.",
+        f"In steps 0 to 3 the rate is 0.2, 0.4, 0.6, 0.8, but you return {', '.join(map(str, climb))}.",
         mistake(
             "The rate of step 0 must be peak / warmup: with 0 the first step is wasted.",
             when=lambda seen: seen["rates"][0] == 0,
         ),
         mistake(
-            "The climb divides by warmup + 1 and is over one step too late: the rate is peak in step warmup - 1.",
+            "You divide by warmup + 1, so the climb ends one step too late. The rate must be peak in step warmup - 1.",
             when=lambda seen: not later,
         ),
     )
@@ -213,24 +214,26 @@ with check("adamw-by-hand") as test:
 
     seen.that(
         not off,
-        f"In the steps {listed(off)} the rate is {listed(fall[step - 4] for step in off)}, and you give "
+        f"In steps {listed(off)} the rate is {listed(fall[step - 4] for step in off)}, but you return "
         f"{listed(seen['rates'][step] for step in off)}.",
         mistake(
-            "The rate falls along a straight line. Half a cosine is asked for: slow at first, steepest in the middle, "
-            "slow again at the end.",
+            "Your rate falls along a straight line. It should fall along half a cosine: slowly at first, fastest "
+            "in the middle, slowly again at the end.",
             when=lambda seen: all(map(near, seen["rates"][4:11], line)),
         ),
         mistake(
-            "The cosine begins after the warm-up, at peak; do not count from step 0.",
+            "The cosine starts at peak after the warm-up. Don't count its steps from step 0.",
             when=lambda seen: near(top, 0.5927),
         ),
         mistake(
-            "The fall takes total - warmup steps, not total: in step total it must be over.",
+            "The fall takes total - warmup steps, not total, because it must end in step total.",
             when=lambda seen: near(end, 0.4073),
         ),
-        mistake("The cosine has the height peak - floor: yours begins above peak.", when=lambda seen: near(top, 1.0)),
         mistake(
-            "A cosine to zero that is cut off at floor gets there too early: let it end at floor.",
+            "The cosine has the height peak - floor, but yours starts above peak.", when=lambda seen: near(top, 1.0)
+        ),
+        mistake(
+            "Your cosine falls to zero and is cut off at floor, so it gets there too early. It must end at floor.",
             when=lambda seen: near(middle, 0.4) and near(end, 0.2),
         ),
         mistake("The cosine must end at floor.", when=lambda seen: near(top, 0.8) and near(end, 0.0)),
@@ -253,36 +256,39 @@ with check("adamw-by-hand") as test:
         seen,
         by_torch(start, gradients(shapes, 4), *settings),
         mistake(
-            "The parameters are as before: change them in place; `p = p - …` makes a new tensor.",
+            "The parameters haven't changed, because `p = p - …` makes a new tensor. Change them in place.",
             when=lambda seen: all(map(torch.equal, seen["values"][-1], start)),
         ),
         mistake(
-            "The count of a first step is 1: with 0, 1 - beta ** t is 0, and you divide by it.",
+            "You divide by 0: 1 - beta ** t is 0 for t = 0. The first step counts as t = 1.",
             when=lambda seen: not seen["values"][0][0].isfinite().all(),
         ),
-        mistake("That is Adam with decay in the gradient: AdamW shrinks the weight itself.", when=ends(1.0149, 0.9581)),
         mistake(
-            "Moments that begin at zero are too small at first: divide both by 1 - beta ** t.",
+            "You add the decay to the gradient, as Adam does. AdamW shrinks the weight itself.",
+            when=ends(1.0149, 0.9581),
+        ),
+        mistake(
+            "Moments that start at zero are too small at first. Divide both by 1 - beta ** t.",
             when=lambda seen: ends(0.9201, 0.8969)(seen) or ends(1.2204, 1.2114)(seen),
         ),
-        mistake("The count of a first step is 1: yours lags one behind.", when=ends(1.0008, 0.984)),
-        mistake("`eps` is added after the square root, not inside.", when=ends(0.9782, 0.9613)),
+        mistake("Your count is one too small. The first step counts as t = 1.", when=ends(1.0008, 0.984)),
+        mistake("Add `eps` after the square root, not inside.", when=ends(0.9782, 0.9613)),
         mistake(
-            "`eps` is added last, to the root of the corrected moment; yours is corrected along with it.",
+            "Add `eps` last, to the root of the corrected moment. You correct `eps` along with the moment.",
             when=ends(0.9614, 0.9419),
         ),
         mistake(
             "Parameters with fewer than two dimensions must not decay.",
             when=lambda seen: ends(0.9745, 0.7877)(seen) or ends(1.1831, 0.7877)(seen),
         ),
-        mistake("The decay comes before the step, on the old weight.", when=ends(0.9665, 0.9581)),
+        mistake("The decay must come before the step and use the old weight.", when=ends(0.9665, 0.9581)),
         mistake("The decay of a step is lr * weight_decay, not weight_decay alone.", when=ends(0.0851, 0.9581)),
         mistake("The matrix does not decay.", when=ends(1.1831, 0.9581)),
     )
 
 
 # %% check="adamw-by-hand" points=1
-"""No warm-up, after the end; missing and tiny gradients, other shapes, a copied state."""
+"""No warm-up; steps after the end; missing and tiny gradients, other shapes, a copied state."""
 with check("adamw-by-hand") as test:
     test("the rate in steps 0, 3, 4, 7 and 10, and one step of a matrix (here both must be right, too)")
     seen = observe_scenario(rates, learning_rate, [0, 3, 4, 7, 10], 0.8, 4, 10, 0.2).expecting(FIRST_CHECK_FIRST)
@@ -308,7 +314,7 @@ with check("adamw-by-hand") as test:
         all(near(rate, 0.1) for rate in seen["rates"]),
         "After total the rate must stay at floor.",
         mistake(
-            "After total the rate must stay at floor: a cosine that runs on rises again.",
+            "After total the rate must stay at floor, but your cosine continues and rises again.",
             when=lambda seen: near(seen["rates"][0], 0.1),
         ),
     )
@@ -356,13 +362,12 @@ with check("adamw-by-hand") as test:
         seen,
         by_torch(start, grads, *usual),
         mistake(
-            "Each parameter has its own step count: one that was skipped must not be corrected as if it had taken "
-            "part.",
+            "Each parameter has its own step count. Don't correct a skipped parameter as if it had taken that step.",
             when=lambda seen: looks_like(shared="calls")(seen) or looks_like(shared="first")(seen),
         ),
-        mistake("A parameter without gradient must be left alone, decay included.", when=looks_like(decays=True)),
-        mistake("A missing gradient is not a gradient of zeros: skip the parameter.", when=looks_like(as_zeros=True)),
-        because="Where gradients are missing, the parameters are not those of torch.optim.AdamW.",
+        mistake("A parameter whose .grad is None must not change, not even by decay.", when=looks_like(decays=True)),
+        mistake("A missing gradient is not a gradient of zeros. Skip the parameter.", when=looks_like(as_zeros=True)),
+        because="If gradients are missing, the parameters differ from those of torch.optim.AdamW.",
     )
 
     shapes = [(2, 2, 2), (), (1, 4)]
@@ -381,7 +386,7 @@ with check("adamw-by-hand") as test:
             seen,
             by_torch(odd, grads, *settings),
             mistake("The parameters must keep their dtype, here float64.", stage="dtype"),
-            because=f"The parameters are not those of torch.optim.AdamW: {idea}.",
+            because=f"The parameters differ from those of torch.optim.AdamW: {idea}.",
         )
 
     def two_runs(adamw_step, start, grads, others, lr, betas, eps, weight_decay):
@@ -404,8 +409,10 @@ with check("adamw-by-hand") as test:
     expected = [by_torch(start, one, *usual)[-1] for one in (grads, others)]
     observe_scenario(two_runs, adamw_step, start, grads, others, *usual).returns(
         expected,
-        because="A copy of params and state must go on like the original, and without it: keep all that the next call "
-        "needs in `state`, under the parameter's index.",
+        because=(
+            "A copy of params and state must continue like the original, and without it. Keep everything that the "
+            "next call needs in `state`, under the parameter's index."
+        ),
     )
 
     def with_graph(adamw_step, start, grads, lr, betas, eps, weight_decay):
@@ -419,7 +426,9 @@ with check("adamw-by-hand") as test:
 
     test.hidden("gradients that have a graph of their own")
     seen = observe_scenario(with_graph, adamw_step, start, grads, *usual).expecting(under_no_grad)
-    seen.that(seen.value is False, "What is in state hangs on a graph, which grows in each step: update under no_grad.")
+    seen.that(
+        seen.value is False, "The tensors in state belong to a graph, which grows in each step. Update under no_grad."
+    )
 
     test.hidden("no parameters")
     seen = observe_scenario(stepped, adamw_step, [], [[], []], *usual)

@@ -90,9 +90,9 @@ def some(seed, *size):
 
 
 # %% check="causal-attention" points=1
-"""Each position looks at the valid positions up to its own, by weights that sum to one."""
+"""Each position looks at the valid positions up to its own, with weights that sum to one."""
 with check("causal-attention") as test:
-    forbidden = "The mask and the softmax are what this exercise is about: do without scaled_dot_product_attention."
+    forbidden = "Write the mask and the softmax yourself, without scaled_dot_product_attention."
 
     def weights_are(ask):
         """A condition on the weights of the first test, (4, 4), nan where there are none."""
@@ -114,7 +114,7 @@ with check("causal-attention") as test:
     first_above = above & (torch.ones(4, 4).tril(1) > 0)
     known = (
         mistake(
-            "The mask is upside down: position t sees what comes after it instead of what came before.",
+            "The mask is upside down: position t sees what comes after it instead of what comes before it.",
             when=weights_are(lambda w: not w[below].nan_to_num().any() and w[above].any()),
         ),
         mistake(
@@ -123,11 +123,11 @@ with check("causal-attention") as test:
             when=weights_are(lambda w: w[first_above].all() and not w[above & ~first_above].any()),
         ),
         mistake(
-            "Position t does not see itself: the diagonal must stay (tril(), not tril(-1)).",
+            "Position t does not see itself. Keep the diagonal (tril(), not tril(-1)).",
             when=weights_are(lambda w: not w.diagonal()[1:].any() and w[1:][below[1:]].all()),
         ),
         mistake(
-            "Masking after the softmax leaves weights that do not sum to one.",
+            "You mask after the softmax, so the weights do not sum to one.",
             when=weights_are(lambda w: not w[above].any() and sums(w[3:].expand(4, 4), 1) and not sums(w, 1)),
         ),
         mistake(
@@ -136,14 +136,14 @@ with check("causal-attention") as test:
             when=weights_are(lambda w: sums(w, 0) and not sums(w, 1)),
         ),
         mistake(
-            "Position t sees all of the future: there must be a weight only where s <= t.",
+            "Position t sees the whole future. Only positions s <= t may have a weight.",
             when=weights_are(lambda w: w[above].all()),
         ),
         mistake(
             "Scores must be divided by the square root of D.",
             when=lambda seen: any(like(seen.value, by_position(*seen.args, root=root)) for root in (0, 1)),
         ),
-        mistake("The result has the shape of q: {detail}.", stage="shape"),
+        mistake("The result must have the shape of q: {detail}.", stage="shape"),
     )
 
     test("v is the unit matrix, so that the weights themselves come back; every position is valid")
@@ -165,7 +165,8 @@ with check("causal-attention") as test:
     q, k, v = some(2, 1, 2, 6, 3)
     seen = observe_scenario(moved, causal_attention, q, k, v, torch.ones(1, 6, dtype=torch.bool))
     seen.that(
-        seen.value == [False] * 5 + [True], "An output before the last one has moved, so it depends on what follows it."
+        seen.value == [False] * 5 + [True],
+        "Only the last token changed, but an earlier output changed as well, so it depends on what follows it.",
     )
 
     test("two texts, three heads; padding at the end and inside")
@@ -184,17 +185,17 @@ with check("causal-attention") as test:
     expected = by_position(q, k, v, valid)
     seen.returns(
         expected.float(),
-        mistake("`valid` makes no difference: padded positions are keys like all others.", gives=without_padding),
+        mistake("`valid` makes no difference, so padded positions are keys like all others.", gives=without_padding),
         mistake(
-            "`valid` was laid over the queries: it marks keys that must not be attended to (valid[:, None, None, :]).",
+            "You applied `valid` to the queries. It says which keys may be attended to (valid[:, None, None, :]).",
             when=lambda seen: torch.allclose(of_valid(seen.value), of_valid(without_padding(*seen.args)), atol=1e-4),
         ),
         mistake(
-            "A padded position's own query is computed like any other: padding is about keys.",
+            "The query of a padded position must be computed like any other. Padding only affects keys.",
             when=lambda seen: torch.allclose(of_valid(seen.value), of_valid(expected), atol=1e-4),
         ),
         mistake(
-            "Masking after the softmax leaves weights that do not sum to one.",
+            "You mask after the softmax, so the weights do not sum to one.",
             gives=lambda q, k, v, valid: without_padding(q, k, v * valid[:, None, :, None], valid),
         ),
         mistake(
@@ -217,15 +218,15 @@ with check("causal-attention") as test:
     seen.leaves_arguments_alone()
 
 # %% check="causal-attention" points=1
-"""Queries without a key give zeros; no nan in gradients or from padding; other dtypes, large scores."""
+"""Queries without a key give zeros; no nan from padding or in gradients; dtypes, large scores."""
 with check("causal-attention") as test:
     empty_row = mistake(
-        "A query without any key gives nan: softmax of a row of -inf is 0/0. Return zeros there.",
+        "A query without any key gives nan, because the softmax of a row of -inf is 0/0. Return zeros there.",
         when=lambda seen: seen.value.isnan().any(),
     )
     averages = mistake(
-        "A query without any key must return zeros; a large negative number instead of -inf makes it average over "
-        "everything, the future too.",
+        "A query without any key must return zeros. With a large negative number instead of -inf it averages "
+        "over everything, including the future.",
         when=lambda seen: (
             seen.value[1, :, :2].any()
             and seen.value.isfinite().all()
@@ -233,7 +234,7 @@ with check("causal-attention") as test:
         ),
     )
     unfilled = mistake(
-        "A query without any key must return zeros. Its masked scores were left as they are, so that it returns a mean "
+        "A query without any key must return zeros. You left its masked scores as they are, so it returns a mean "
         "of keys that it may not look at.",
         when=lambda seen: seen.value[1, :, :2].any() and seen.value.isfinite().all(),
     )
@@ -244,7 +245,9 @@ with check("causal-attention") as test:
     seen = observe(causal_attention, q, k, v, valid)
     seen.returns(by_position(q, k, v, valid).float(), FIRST_CHECK_FIRST, rtol=1e-4, atol=1e-5)
     by_hand = not any("scaled_dot_product" in name for name in seen.op_names())
-    seen.that(by_hand, "The rule of this exercise is broken: see the first check.", FIRST_CHECK_FIRST, stage="rule")
+    seen.that(
+        by_hand, "Your code breaks the rule of this exercise. See the first check.", FIRST_CHECK_FIRST, stage="rule"
+    )
 
     test("padding in front: the first queries of the second text have no key, and give zeros")
     in_front = torch.tensor([[1, 1, 0, 1, 1], [0, 0, 1, 1, 0]]) > 0
@@ -255,13 +258,13 @@ with check("causal-attention") as test:
         averages,
         unfilled,
         mistake(
-            "A text with a query without keys is zeros altogether: only that query's row is.",
+            "You return only zeros for a text in which one query has no key. Only that query's row must be zero.",
             when=lambda seen: not seen.value[1].any(),
         ),
         rtol=1e-4,
         atol=1e-5,
     )
-    exactly = "A query without any key must return exactly zeros, and yours returns small numbers."
+    exactly = "A query without any key must return exactly zero, but yours returns small numbers."
     seen.that(not seen.value[1, :, :2].any(), exactly)
 
     ### BEGIN HIDDEN TESTS
@@ -270,7 +273,7 @@ with check("causal-attention") as test:
         found = [seen.gradient(n) for n in range(3)]
         return any(gradient is not None and not gradient.isfinite().all() for gradient in found)
 
-    in_place = mistake("An argument was changed in place: make new tensors ({detail}).", raises="a leaf Variable")
+    in_place = mistake("Your code changed an argument in place ({detail}). Make new tensors.", raises="a leaf Variable")
 
     def judge_gradients(seen, nan):
         """Judge the gradients of q, k and v."""
@@ -278,8 +281,8 @@ with check("causal-attention") as test:
             lambda q, k, v, valid: by_position(q, k, v, valid).float(),
             mistake(nan, when=lambda seen: infinite(seen) and {"softmax", "_softmax"} & set(seen.op_names())),
             mistake(
-                "The output is clean, a gradient is nan or infinite: leave out what is masked by selection, before you "
-                "divide by the sum. A product with 0 is too late, for backward divides as well.",
+                "The output is clean, but a gradient is nan or infinite. Leave out masked scores by selection "
+                "before you divide by the sum. A product with 0 is too late, because backward also divides.",
                 when=infinite,
             ),
             rtol=1e-3,
@@ -287,8 +290,8 @@ with check("causal-attention") as test:
         )
 
     after = (
-        "The output is clean, a gradient is nan: nan_to_num or where afterwards does not stop the backward pass of "
-        "softmax. No row of nothing but -inf may enter it."
+        "The output is clean, but a gradient is nan, because nan_to_num or where after the softmax does not stop "
+        "its backward pass. No row that is all -inf may enter the softmax."
     )
     for idea, valid in [
         ("gradients with padding in front", in_front),
@@ -307,17 +310,17 @@ with check("causal-attention") as test:
         seen.returns(
             by_position(q, *dirty, in_front).float(),
             mistake(
-                "What padded rows of k and v hold has reached the output: 0 * nan is nan. Clear these rows before "
-                "the products.",
+                "Values in padded rows of k and v reached the output, because 0 * nan is nan. Clear these rows "
+                "before the products.",
                 when=lambda seen: not seen.value.isfinite().all(),
             ),
-            because="What padded rows of k and v hold has changed the output.",
+            because="Values in padded rows of k and v changed the output.",
             rtol=1e-4,
             atol=1e-5,
         )
         dirt = (
-            "The output is clean, a gradient is nan: backward multiplies by the padded rows of k and v, and "
-            "0 * nan is nan. Clear both before the products."
+            "The output is clean, but a gradient is nan, because backward multiplies by the padded rows of k and "
+            "v, and 0 * nan is nan. Clear both before the products."
         )
         judge_gradients(seen, dirt)
 
@@ -328,7 +331,7 @@ with check("causal-attention") as test:
         seen.returns(
             by_position(*arguments, in_front).to(dtype),
             mistake(
-                "The result has the dtype of q, and so must all that is added to the scores: {detail}.",
+                "The result must have the dtype of q, and so must everything that you add to the scores: {detail}.",
                 stage=("dtype", "raised"),
             ),
             mistake(
@@ -355,12 +358,11 @@ with check("causal-attention") as test:
         seen.returns(
             by_position(*large, in_front).float(),
             mistake(
-                "Large scores give nan or inf: subtract the largest before the exponential, as softmax does.",
+                "Large scores give nan or inf. Subtract the largest score before the exponential, as softmax does.",
                 when=lambda seen: not seen.value[0].isfinite().all(),
             ),
             mistake(
-                "Valid scores may be as low as -1e5: what stands in for a masked score must be far below, such as "
-                "-inf.",
+                "Valid scores may be as low as -1e5. The value for masked scores must be far below that, such as -inf.",
                 when=lambda seen: seen.value.isfinite().all(),
             ),
             rtol=1e-3,

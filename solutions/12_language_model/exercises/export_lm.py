@@ -67,7 +67,7 @@ def export_lm(model: nn.Module, path: str) -> None:
 
 
 # %% check="export-lm" points=1
-"""One file, any batch, any length, the logits of eval mode; the model keeps its flags."""
+"""One file, any batch, any length, the logits of eval mode; the training flags don't change."""
 with check("export-lm") as test:
 
     def new_model(modes):
@@ -138,36 +138,36 @@ with check("export-lm") as test:
     seen = observe_scenario(exported, export_lm, *sizes)
     seen.expecting(
         mistake(
-            "The exporter refused these dynamic_shapes: a tuple with one dict, {0: …, 1: …}, for the one argument.",
+            "The exporter refused these dynamic_shapes. Pass a tuple with one dict, {0: …, 1: …}, for the argument.",
             raises="UserError|Constraints violated",
         ),
         mistake(
-            "The model can't read this example: it must be whole numbers from 0 to 255, (batch, time).",
+            "The model can't read this example. Use integers from 0 to 255, (batch, time).",
             raises="scalar type|out of range|IndexError",
         ),
     )
-    seen.that("lm.onnx" in seen["files"], "There is no file at the path that was given.")
-    one_file = "The weights went to a second file: external_data=False."
+    seen.that("lm.onnx" in seen["files"], "There is no file at the given path.")
+    one_file = "The weights went into a second file. Use external_data=False."
     seen.that(seen["files"] == ["lm.onnx"], one_file)
-    seen.that(seen["opens"], "The file is none that onnxruntime can open.")
+    seen.that(seen["opens"], "There is a file, but onnxruntime can't open it.")
     names = [[end[0] for end in seen[side]] for side in ("inputs", "outputs")]
-    seen.that(names == [["ids"], ["logits"]], "Input and output must be called ids and logits.")
+    seen.that(names == [["ids"], ["logits"]], "The input must be called ids and the output logits.")
     (_, declared, kind), *_ = seen["inputs"]
-    seen.that(kind == "tensor(int64)" and len(declared) == 2, "The input is (batch, time) of int64.", stage="dtype")
+    seen.that(kind == "tensor(int64)" and len(declared) == 2, "The input must be int64, (batch, time).", stage="dtype")
     for (batch, time), came in zip(sizes, seen["runs"], strict=True):
         seen.that(
             came is not None,
             f"onnxruntime can't run the file on {batch} × {time} ids.",
             mistake(
-                "The file takes one length only: time must be dynamic.",
+                "The file accepts only one length. Declare time dynamic.",
                 when=lambda seen, declared=declared: isinstance(declared[1], int),
             ),
             mistake(
-                "The file takes one batch size only: batch must be dynamic.",
+                "The file accepts only one batch size. Declare batch dynamic.",
                 when=lambda seen, declared=declared: isinstance(declared[0], int),
             ),
             mistake(
-                "The file takes 1 × 1 ids only: what is 1 in the example stays 1 in the graph.",
+                "The file accepts only 1 × 1 ids, because a size of 1 in the example stays 1 in the graph.",
                 when=lambda seen: [run is not None for run in seen["runs"]] == [size == (1, 1) for size in sizes],
             ),
             stage="shape",
@@ -176,12 +176,14 @@ with check("export-lm") as test:
             truth = new_model([]).eval()(some_ids(batch, time))
         seen.that(
             came.shape == truth.shape and torch.allclose(came, truth, rtol=0, atol=1e-4),
-            f"For {batch} × {time} ids the file does not give the logits of eval mode.",
+            f"For {batch} × {time} ids the file does not return the logits of eval mode.",
             mistake(
-                "The file holds the training form of the model: call eval() before you export.",
+                "You exported the model in training mode. Call eval() first.",
                 when=lambda seen: seen["trained"],
             ),
         )
-    seen.that(seen["flags"], "The model's training flags were not put back, module by module.", stage="arguments")
-    nothing = "Nothing is to be returned: torch.onnx.export gives its ONNXProgram back, which stays inside."
+    seen.that(
+        seen["flags"], "The model's training flags have changed. Restore the flag of each module.", stage="arguments"
+    )
+    nothing = "Return nothing. torch.onnx.export returns an ONNXProgram; don't pass it on."
     seen.that(not seen["gave"], nothing, stage="type")

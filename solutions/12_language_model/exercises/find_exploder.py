@@ -118,8 +118,10 @@ def found_in_a_row(first_exploding, factors, x, limit):
     return first_exploding(in_a_row(factors), x, limit)
 
 
-last = "That is the last one over the limit, not the first."
-left_behind = "Hooks were left behind: remove every handle in `finally`, so that an exception leaves none either."
+last = "You return the last output over the limit, not the first."
+left_behind = (
+    "Your function left hooks behind. Remove every handle in `finally`, so that none is left after an exception either."
+)
 
 
 # %% check="find-exploder" points=1
@@ -135,25 +137,28 @@ with check("find-exploder") as test:
     seen = observe_scenario(found_in_a_row, first_exploding, [2.0, 30.0, 3.0], x, 10.0)
     seen.returns(
         ("body.1", math.sqrt(83.04 / 8) * 60),
-        mistake("The largest value is not the size: one outlier is no explosion here.", when=size_is(12.0)),
         mistake(
-            "A norm grows with the number of values: the size is the root of the MEAN square.",
+            "You return the largest value, but one outlier is no explosion here. The size is the root mean square.",
+            when=size_is(12.0),
+        ),
+        mistake(
+            "A norm grows with the number of values. The size is the root of the MEAN square.",
             when=size_is(math.sqrt(83.04) * 2),
         ),
-        mistake("The mean square is not the size yet: take its root.", when=size_is(83.04 / 8 * 4)),
+        mistake("You return the mean square. The size is its root.", when=size_is(83.04 / 8 * 4)),
         *[
             mistake(
-                "A mean (or sum) of the values cancels; the size is the root of the mean SQUARE.", when=size_is(wrong)
+                "In a mean (or sum) the values cancel. The size is the root of the mean SQUARE.", when=size_is(wrong)
             )
             for wrong in (18.0, 48.0)
         ],
         mistake(last, when=lambda seen: seen.value[0] == "head"),
         mistake(
-            "Name the layer without children in which it happened, not the container around it.",
+            "Name the layer without children, not the container around it.",
             when=lambda seen: seen.value[0] in ("", "body"),
         ),
-        mistake("A layer exploded here, and you return None.", when=lambda seen: seen.value is None),
-        because="That is not (dotted name, root mean square) of the first output over the limit: {detail}.",
+        mistake("A layer exploded here, but you return None.", when=lambda seen: seen.value is None),
+        because="You don't return (dotted name, root mean square) of the first output over the limit: {detail}.",
         rtol=1e-4,
         atol=0.0,
     )
@@ -164,7 +169,7 @@ with check("find-exploder") as test:
         seen.returns(
             ("body.1", size),
             mistake(
-                "A nan went unnoticed: every comparison with nan is False. Ask `not size <= limit`.",
+                "Your code didn't notice a nan, because every comparison with nan is False. Check `not size <= limit`.",
                 when=lambda seen, size=size: seen.value is None and math.isnan(size),
             ),
             mistake(last, when=lambda seen: seen.value[0] == "head"),
@@ -185,7 +190,7 @@ with check("find-exploder") as test:
     seen = observe_scenario(without_trace, first_exploding, x, 10.0)
     seen.that(
         seen["hooks"] >= 0 and (seen["hooks"] > 0 or seen["same"]),
-        "A hook of somebody else has gone: remove your own handles only.",
+        "Your function removed somebody else's hook. Remove only your own handles.",
         stage="rule",
     )
     seen.that(seen["hooks"] == 0, left_behind, stage="rule")
@@ -302,7 +307,7 @@ with check("find-exploder") as test:
     observe_scenario(other_order, first_exploding, x, 10.0).returns(
         ("early", size * 30),
         mistake(
-            "The layers were judged in the order of registration; this model runs them in another.",
+            "You went through the layers in the order of registration, but this model runs them in a different order.",
             when=lambda seen: seen.value[0] == "late",
         ),
         rtol=1e-4,
@@ -313,7 +318,7 @@ with check("find-exploder") as test:
     observe_scenario(one_layer_twice, first_exploding, x, 20.0).returns(
         ("0", size * 8),
         mistake(
-            "A layer that runs again must be judged again.",
+            "Judge a layer each time it runs.",
             when=lambda seen: seen.value is None,
         ),
         mistake(last, when=lambda seen: seen.value[1] > size * 20),
@@ -326,7 +331,7 @@ with check("find-exploder") as test:
     observe_scenario(changed_in_place, first_exploding, x, 10.0).returns(
         ("0", size * 30),
         mistake(
-            "A later layer has changed this output in place before you looked at it: judge it in the hook.",
+            "A later layer changed this output in place before you read it. Judge it in the hook.",
             when=lambda seen: seen.value is None or seen.value[1] <= 10.0,
         ),
         rtol=1e-4,
@@ -349,12 +354,14 @@ with check("find-exploder") as test:
     test.hidden("a model that is one layer")
     observe_scenario(alone, first_exploding, x, 10.0).returns(
         ("", size * 30),
-        because="The model itself may be a module without children; its name is then the empty text: {detail}.",
+        because="The model itself may be a module without children. Its name is then the empty string: {detail}.",
         rtol=1e-4,
         atol=0.0,
     )
 
-    nest = "Outputs that are tuples, lists or dicts count too, all their floating-point numbers together: {detail}."
+    nest = (
+        "An output may be a tuple, list or dict. Its size is that of all its floating-point numbers together: {detail}."
+    )
     in_tuple = math.sqrt((83.04 + 10 * 2500) / 12) / 2
     for kind, found in (
         ("tuple", ("1", in_tuple)),
@@ -371,7 +378,7 @@ with check("find-exploder") as test:
             found, mistake(because, stage="raised"), because=because, rtol=1e-4, atol=0.0
         )
 
-    halves = mistake("Squares overflow in float16: compute in float32.", when=lambda seen: seen.value is not None)
+    halves = mistake("Squares overflow in float16. Compute in float32.", when=lambda seen: seen.value is not None)
     for idea, factors, limit, found in (
         ("float16: values of 300 are not infinite", [50.0, 1.0], 1000.0, None),
         ("float16: a size of 161 over a limit of 100", [50.0, 1.0], 100.0, ("body.0", size * 50)),
@@ -382,27 +389,27 @@ with check("find-exploder") as test:
 
     test.hidden("values that are all as large as the limit")
     seen = observe_scenario(found_in_a_row, first_exploding, [1.0, 1.0], torch.ones(2, 4), 1.0)
-    seen.returns(None, because="Larger than the limit is asked for; here the sizes are equal to it: {detail}.")
+    seen.returns(None, because="Only a size above the limit explodes. Here the sizes are equal to it: {detail}.")
 
     for may_raise, outside in ((False, True), (True, True), (False, False)):
         test.hidden("a model that raises" if may_raise else "no graph, one run, flags left alone")
         seen = observe_scenario(guarded, first_exploding, x, 1e6, may_raise, outside)
         seen.that(seen["hooks"], left_behind, stage="rule")
-        seen.that((seen["raised"] == "ArithmeticError") is may_raise, "The model's exception must go on to the caller.")
-        seen.that(len(seen["runs"]) == 1, "The model is to run once.", stage="rule")
+        seen.that((seen["raised"] == "ArithmeticError") is may_raise, "The model's exception must reach the caller.")
+        seen.that(len(seen["runs"]) == 1, "Run the model exactly once.", stage="rule")
         recording, training = seen["runs"][0]
-        seen.that(not recording, "Run without a graph: nothing here needs a gradient.", stage="rule")
+        seen.that(not recording, "Run the model without a graph, because nothing here needs a gradient.", stage="rule")
         seen.that(
             seen["flags"] and not training,
-            "The training flags are not what they were, in the run or afterwards: leave them alone.",
+            "The training flags were changed, during the run or afterwards. Leave them alone.",
             stage="arguments",
         )
         seen.that(
             seen["recording"] == outside,
-            "Afterwards gradients are recorded otherwise than before.",
+            "Your function changed whether gradients are recorded.",
             mistake(
-                "Whoever called you had switched gradients off, and now they are on: torch.no_grad() as a `with` block "
-                "brings back what was.",
+                "The caller had turned gradients off, and now they are on. `with torch.no_grad():` restores the "
+                "caller's setting.",
                 when=lambda seen: seen["recording"],
             ),
             stage="arguments",

@@ -203,11 +203,11 @@ def wrong_gradients(seen, right):
 def judge_kept(seen):
     """Only x is kept, and the rule is kept."""
     too_much = (
-        f"More than x is kept for backward: {seen['kept']} bytes beside x and the block. The forward pass must run "
-        "without a graph, and nothing that it makes may stay."
+        f"You keep more than x for backward: {seen['kept']} bytes in addition to x and the block. Run the forward "
+        "pass without a graph, and keep nothing that it makes."
     )
     kept_result = mistake(
-        "The result is kept for backward, which computes it again and doesn't need it: save x alone, and put the "
+        "You keep the result for backward, which computes it again and doesn't need it. Save only x, and put the "
         "result neither on ctx nor into save_for_backward.",
         when=lambda seen: seen["kept"] == seen["of result"],
     )
@@ -224,7 +224,7 @@ not_detached = mistake(
 
 
 # %% check="remember-less" points=1
-"""Same result and gradients, dropout too, and nothing but x is kept."""
+"""Same result and gradients, even with dropout, and nothing but x is kept."""
 with check("remember-less") as test:
     x = (torch.arange(12.0).reshape(4, 3) * 5 % 13 / 4 - 1.4).requires_grad_()
 
@@ -240,13 +240,13 @@ with check("remember-less") as test:
     wrong = wrong_gradients(seen, right)
     seen.that(
         not wrong,
-        f"The result is right, a gradient is not: that of {' and '.join(wrong)}.",
+        f"The result is right, but the gradient of {' and '.join(wrong)} is wrong.",
         mistake(
             "The result has no graph, so nothing gets a gradient.",
             when=lambda seen: seen["of x"] is None and not any(g is not None for g in seen["of parameters"].values()),
         ),
         mistake(
-            "The parameters got no gradient: hand them to apply() and return their gradients, too.",
+            "The parameters got no gradient. Pass them to apply() and return their gradients as well.",
             when=lambda seen: all(g is None for g in seen["of parameters"].values()),
         ),
         mistake("x got no gradient.", when=lambda seen: seen["of x"] is None and wrong == ["x"]),
@@ -262,25 +262,24 @@ with check("remember-less") as test:
     judge_result(seen, right)
     seen.that(
         not wrong_gradients(seen, right),
-        "The second run rolled other dice: the gradients belong to another dropout mask. Save the generator's state "
-        "before the first run, and set it before the second.",
+        "The second run drew different random numbers, so the gradients belong to a different dropout mask. Save "
+        "the generator's state before the first run, and set it before the second.",
         stage="gradient",
     )
     seen.that(
         seen["between"] == right["between"],
-        "After the forward pass the global generator does not stand where block(x) leaves it.",
+        "After the forward pass, the global generator is not in the state in which block(x) leaves it.",
         stage="rule",
     )
     seen.that(
         seen["after"] == right["after"],
-        "After backward the global generator does not stand where it stood before: the second run must leave no trace. "
-        "Put the state back.",
+        "Backward changed the state of the global generator. The second run must leave no trace, so restore the state.",
         stage="rule",
     )
 
 
 # %% check="remember-less" points=1
-"""An x without gradient, frozen parameters, autograd.grad, several calls; nothing is left changed."""
+"""An x without gradient, frozen parameters, autograd.grad, several calls; no side effects."""
 with check("remember-less") as test:
     x = (torch.arange(12.0).reshape(4, 3) * 5 % 13 / 4 - 1.4).requires_grad_()
 
@@ -301,12 +300,12 @@ with check("remember-less") as test:
     inputs = x.detach().clone()
     seen = observe_scenario(passed_through, remember_less, inputs, 0.5).expecting(not_detached)
     no_graph = mistake(
-        "With an x that needs no gradient the result has no graph: hand the parameters to apply() as well.",
+        "If x needs no gradient, your result has no graph. Pass the parameters to apply() as well.",
         when=lambda seen: all(g is None for g in seen["of parameters"].values()),
     )
-    seen.leaves_arguments_alone(because="The caller's own x was changed: run the block on x.detach().")
+    seen.leaves_arguments_alone(because="Your code changed the caller's x. Run the block on x.detach().")
     right = passed_through(plain, inputs, 0.5)
-    judge_run(seen, right, "With an x that needs no gradient, a gradient is wrong.", no_graph)
+    judge_run(seen, right, "If x needs no gradient, a gradient of the parameters is wrong.", no_graph)
 
     def half_frozen(remember_less, x, dtype, frozen):
         """Run a block, of which some parameters are frozen and one is not used, then backward."""
@@ -338,7 +337,7 @@ with check("remember-less") as test:
         judge_run(
             seen,
             half_frozen(plain, fresh(inputs), dtype, frozen),
-            "With frozen or unused parameters, a gradient is wrong, or one is there that should be None.",
+            "With frozen or unused parameters, a gradient is wrong, or should be None and isn't.",
         )
 
     def derived(remember_less, x):
@@ -399,8 +398,12 @@ with check("remember-less") as test:
     seen.expecting(not_detached)
     seen.that(
         seen["flags"] == right["flags"] and seen["hooks"],
-        "The block's training flags or hooks are not what they were: leave them alone, in the second run as well.",
+        "Your code changed the block's training flags or hooks. Leave them alone, even in the second run.",
         stage="arguments",
     )
-    judge_run(seen, right, "With several calls in one graph, a gradient is wrong: each call needs its own x and dice.")
+    judge_run(
+        seen,
+        right,
+        "With several calls in one graph, a gradient is wrong. Each call needs its own x and its own random state.",
+    )
     ### END HIDDEN TESTS

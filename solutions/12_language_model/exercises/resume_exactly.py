@@ -81,7 +81,7 @@ def load_run(path: str, model: nn.Module, optimizer: Optimizer, sampler: torch.G
 
 
 # %% check="resume-exactly" points=1
-"""Stopped and resumed: the same bits; a file of plain data that is replaced whole or not at all."""
+"""A resumed run ends with the same bits; the file has plain data and is replaced whole or not at all."""
 with check("resume-exactly") as test:
 
     def new_run(seed):
@@ -158,7 +158,7 @@ with check("resume-exactly") as test:
             return len(came) == len(wanted) and all(equal(a, b) for a, b in zip(came, wanted, strict=True))
         return torch.equal(came, wanted) if isinstance(wanted, Tensor) else came == wanted
 
-    plain_data = "The file does not load with weights_only=True: save state_dicts, not objects."
+    plain_data = "The file does not load with weights_only=True. Save state_dicts, not objects."
 
     def differ(part):
         """A condition: right after loading, this part is not what it was when the run was saved."""
@@ -169,30 +169,30 @@ with check("resume-exactly") as test:
         seen.expecting(
             mistake(plain_data, raises="Weights only load failed|UnpicklingError"),
             mistake(
-                "All of it must be in the one file at `path`: here it is moved before it is loaded.",
+                "Everything must be in the one file at `path`. Here the file is moved before it is loaded.",
                 raises="FileNotFoundError",
             ),
         )
         seen.that(seen["is there"], "save_run wrote no file at `path`.")
-        seen.that(equal(seen["went on"], seen["straight"]), "Saving disturbed the run that goes on.")
+        seen.that(equal(seen["went on"], seen["straight"]), "Saving changed the run that continues.")
         seen.that(
             equal(seen["resumed"], seen["straight"]),
-            "The run that was resumed does not end as the one that was never stopped.",
-            mistake("After loading, the weights are not those that were saved.", when=differ("weights")),
-            mistake("A buffer was not restored: the model is more than its parameters.", when=differ("buffers")),
+            "The resumed run does not end like the run that was never stopped.",
+            mistake("After loading, the weights differ from the saved weights.", when=differ("weights")),
+            mistake("A buffer was not restored. A model has more than parameters.", when=differ("buffers")),
             mistake("Loading changed a training flag of the model.", when=differ("flags")),
             mistake(
-                "The optimizer no longer holds the model's parameters: load into the objects that you were given.",
+                "The optimizer no longer has the model's parameters. Load into the objects that you get as arguments.",
                 when=lambda seen: not seen["holds"],
             ),
             mistake(
-                "AdamW began anew: its moments and step counts belong in the file.",
+                "AdamW started again from zero. Save its moments and step counts in the file.",
                 when=lambda seen: not seen["loaded"]["moments"] and bool(seen["saved"]["moments"]),
             ),
-            mistake("AdamW's moments or step counts are not those that were saved.", when=differ("moments")),
-            mistake("The learning rate is not what it was: it is in the optimizer's state_dict.", when=differ("rate")),
-            mistake("The batches differ: the sampler's state was not restored.", when=differ("sampler")),
-            mistake("Dropout differs: the global generator's state was not restored.", when=differ("dice")),
+            mistake("AdamW's moments or step counts differ from the saved values.", when=differ("moments")),
+            mistake("The learning rate was not restored. It is in the optimizer's state_dict.", when=differ("rate")),
+            mistake("The batches differ, because the sampler's state was not restored.", when=differ("sampler")),
+            mistake("Dropout differs, because the global generator's state was not restored.", when=differ("dice")),
         )
         seen.that(
             type(seen["step"]) is int and seen["step"] == step, "load_run must return the saved step.", stage="value"
@@ -201,7 +201,8 @@ with check("resume-exactly") as test:
         states = 2 * len(torch.get_rng_state())
         seen.that(
             seen["bytes"] > states,
-            "All of it must be in the one file at `path`: this one is too small for the states of two generators.",
+            "Everything must be in the one file at `path`, but this file is too small for the states of two "
+            "generators.",
             stage="rule",
         )
 
@@ -243,15 +244,15 @@ with check("resume-exactly") as test:
     seen = observe_scenario(fails_half_way, save_run, load_run)
     seen.that(
         seen["kept"],
-        "After a failed save the old file is gone or broken: write another file first, then os.replace.",
+        "After a failed save the old file is gone or broken. Write another file first, then call os.replace.",
         stage="rule",
     )
     seen.that(seen["raised"], "The exception of a failed save must reach the caller.", stage="raised")
     seen.that(seen["second"] == 4, "A second save must replace the first.")
     seen.that(
         not seen["in place"],
-        "You wrote into the old file: a process that is killed there leaves half a file. Write another one first, then "
-        "os.replace.",
+        "You wrote into the old file. A process that is killed there leaves half a file. Write another file "
+        "first, then call os.replace.",
         stage="rule",
     )
 
@@ -297,14 +298,15 @@ with check("resume-exactly") as test:
             return facts | {"step": load(path, *new_run(2)) if there else None}
 
     never_gone = (
-        "For a moment there was no file at `path`: the old one was removed or renamed before the new one had its name. "
-        "A process that is killed then has lost both. os.replace puts the new file in the place of the old one at once."
+        "For a moment there was no file at `path`, because you removed or renamed the old file before the new "
+        "file had its name. If the process is killed then, there is no checkpoint at `path`. os.replace replaces "
+        "the old file in one step."
     )
     test.hidden("a second save: at every moment there is a file at path")
     seen = observe_scenario(over_an_old_one, save_run, load_run, False)
     elsewhere = (
-        "The temporary file lay in another folder, which may be another disk, and renaming works within one disk only: "
-        "put it beside `path`."
+        "The temporary file was in another folder, which may be on another disk, and renaming works only within "
+        "one disk. Put it next to `path`."
     )
     seen.that("cross-device" not in seen["raised"], elsewhere, stage="rule")
     seen.that(seen["there"] and not seen["gaps"], never_gone, stage="rule")
@@ -315,8 +317,8 @@ with check("resume-exactly") as test:
     seen.that(seen["there"] and not seen["gaps"], never_gone, stage="rule")
     seen.that(
         seen["step"] == 4 or seen["raised"] != "",
-        "The new file could not be renamed, so the old one is still at `path`, and nobody heard of it: the exception "
-        "must reach the caller.",
+        "The new file could not be renamed, so the old file is still at `path`, but the exception didn't reach "
+        "the caller.",
         stage="raised",
     )
     seen.that(seen["step"] == 4 or seen["old"], "After a failed save the old file is gone or broken.", stage="rule")

@@ -51,7 +51,7 @@ def windows(ids: Tensor, length: int) -> tuple[Tensor, Tensor]:
 
 
 # %% check="text-windows" points=1
-"""Row i of x begins at id i, y is one id further on, and both look into the memory of the text."""
+"""Row i of x starts at id i, y is one id later, and both share the memory of the text."""
 with check("text-windows") as test:
 
     def from_places(first, apart=1):
@@ -89,7 +89,7 @@ with check("text-windows") as test:
         seen.returns(
             expected,
             mistake(
-                "The text itself was changed: `ids` stays as it is.",
+                "Your code changed the text. Leave `ids` as it is.",
                 when=lambda seen: not torch.equal(text_of(seen), seen.args[0]),
             ),
             mistake(
@@ -97,32 +97,33 @@ with check("text-windows") as test:
                 when=lambda seen: torch.equal(*seen.value),
             ),
             mistake(
-                "The last target wrapped around to the first id: roll() moves the end to the front, and to the back.",
+                "The last target is the first id of the text, because roll() moves an id from one end to the other.",
                 when=lambda seen: "roll" in seen.op_names() and seen.value[1][-1, -1] == seen.args[0][0],
             ),
             mistake("y is shifted the wrong way: y[i, t] must follow x[i, t], not precede it.", when=are(1, 0)),
             mistake("y is too far on: y[i, t] is the very next id after x[i, t].", when=are(0, 2)),
             mistake(
-                "Your windows do not overlap: row i begins at id i, so that each id is learnt from in every place.",
+                "Your windows do not overlap. Row i must start at id i, so that each id appears at every "
+                "position of a window.",
                 when=are(0, 1, length),
                 stage="shape",
             ),
             mistake(
-                "Each window is a row: x and y are (N - length, length). Yours are windows in columns.",
+                "Your windows are columns. Each window is a row, so x and y are (N - length, length).",
                 when=lambda seen: shapes(seen) == [(length, rows)] * 2 and rows != length,
             ),
             mistake(
-                "Each position has a target, so y has the shape of x. Yours has one target for a whole window.",
+                "Each position has a target, so y must have the shape of x. Your y has one target for a whole window.",
                 when=lambda seen: shapes(seen)[0] == (rows, length) and shapes(seen)[1] in [(rows,), (rows, 1)],
             ),
             mistake(
-                "There must be N - length rows: each row needs length ids and one more for the last target.",
+                "There must be N - length rows, because each row needs length ids and one more id for the last target.",
                 stage="shape",
                 when=lambda seen: all(shape[1:] == (length,) for shape in shapes(seen)),
             ),
             mistake("x and y are (N - length, length): {detail}.", stage="shape"),
-            mistake("The dtype of the ids is kept: {detail}.", stage="dtype"),
-            mistake("One row is allowed, and so is a length of 1: {detail}.", raises="^ValueError"),
+            mistake("x and y must have the dtype of the ids: {detail}.", stage="dtype"),
+            mistake("A single row must work, and so must a length of 1: {detail}.", raises="^ValueError"),
             *known,
         )
         memory = text_of(seen).untyped_storage()
@@ -130,9 +131,10 @@ with check("text-windows") as test:
             own = tensor.untyped_storage()
             seen.that(
                 own._cdata == memory._cdata,
-                f"{name} does not look into the memory of `ids`: a copy was made on the way. Return views.",
+                f"{name} does not share the memory of `ids`, because your code made a copy. Return views.",
                 mistake(
-                    "The windows own their memory: with length 128 this is 128 times the text. Return views of `ids`.",
+                    "The windows have their own memory. With length 128 this is 128 times the text. Return views "
+                    "of `ids`.",
                     when=lambda seen, own=own: own.nbytes() > memory.nbytes(),
                 ),
                 stage="aliasing",
@@ -178,11 +180,11 @@ with check("text-windows") as test:
 
     where_it_begins = [
         mistake(
-            "`ids` may begin anywhere in its storage: storage_offset counts the cells of the storage, not the ids.",
+            "`ids` may start anywhere in its storage, and storage_offset counts elements of the storage, not ids.",
             when=starts_with(0, None),
         ),
         mistake(
-            "`ids` with a stride gave other values: the stride of a view is not always 1.",
+            "For `ids` with a stride your values are wrong. The stride of a view is not always 1.",
             when=starts_with(None, 1),
         ),
     ]
@@ -206,7 +208,7 @@ with check("text-windows") as test:
         seen = observe(windows, numbers[:count], length)
         because = "A length below 1, or a text that is too short for it, must raise ValueError."
         none_left = mistake(
-            "N = length leaves no target for the last position, and no row: that must raise ValueError.",
+            "If N = length, the last position has no target and there is no row, so this must raise ValueError.",
             when=lambda seen: len(seen.args[0]) == seen.args[1],
         )
         seen.raises(ValueError, because=because, mistakes=[none_left])

@@ -99,7 +99,7 @@ forgotten = mistake("super().__init__() comes first in __init__.", raises="befor
 
 
 # %% check="tied-model" points=1
-"""One Parameter in two places, all blocks registered, a mask that moves; the forward pass."""
+"""One Parameter in two places, all blocks registered, a mask that follows; the forward pass."""
 with check("tied-model") as test:
 
     def what_is_registered(answer, vocab, width, layers, length):
@@ -129,13 +129,13 @@ with check("tied-model") as test:
 
     test("head.weight and emb.weight are one Parameter, and every block is registered")
     seen = observe_scenario(what_is_registered, TinyLM, *sizes).expecting(forgotten)
-    seen.that(not seen["the course's"], "This is the course's SmallLM. Put a model of your own together.", stage="rule")
+    seen.that(not seen["the course's"], "Your model is the course's SmallLM. Write the model yourself.", stage="rule")
     seen.that(
         seen["tied"],
         "head.weight and emb.weight are two Parameters: assign the one to the other.",
         mistake(
-            "`head` and `emb` share numbers, not the Parameter: the optimizer steps it twice, and .to() or deepcopy "
-            "parts them. Assign the Parameter itself.",
+            "`head` and `emb` share memory, but not the Parameter, so the optimizer steps it twice, and .to() or "
+            "deepcopy separates them. Assign the Parameter itself.",
             when=lambda seen: seen["one memory"],
         ),
         mistake(
@@ -150,23 +150,25 @@ with check("tied-model") as test:
     unwanted = ", ".join([name for name in named if name not in expected][:3])
     seen.that(
         not missing,
-        f"Not among the named parameters: {missing}.",
+        f"These parameters are missing: {missing}.",
         mistake(
-            "The blocks are not registered: a plain list hides them from parameters() and .to(). Use nn.ModuleList.",
+            "The blocks are not registered, because parameters() and .to() don't look into a plain list. Use "
+            "nn.ModuleList.",
             when=lambda seen: not any("qkv" in name for name in seen["parameters"]),
         ),
         stage="rule",
     )
     seen.that(
         not unwanted,
-        f"Parameters that nobody asked for: {unwanted}.",
-        mistake("The head has no bias.", when=lambda seen: "head.bias" in seen["parameters"]),
+        f"There are parameters that the model should not have: {unwanted}.",
+        mistake("The head must have no bias.", when=lambda seen: "head.bias" in seen["parameters"]),
         stage="rule",
     )
-    seen.that(named == expected, "The shapes of the parameters are not those of SmallLM.", stage="shape")
+    seen.that(named == expected, "The parameters don't have the shapes that they have in SmallLM.", stage="shape")
     seen.that(
         seen["different"] == len(list(SmallLM(*sizes).parameters())),
-        "One Block stands in `blocks` several times, so all layers share its weights: make a new one for each.",
+        "The same Block is in `blocks` several times, so all layers share its weights. Make a new Block for each "
+        "layer.",
         stage="aliasing",
     )
 
@@ -174,21 +176,22 @@ with check("tied-model") as test:
     mask = seen["mask"]
     seen.that(
         "mask" not in seen["parameters"],
-        "`mask` must not be a Parameter: it is counted and handed to optimizers, and requires_grad_(True) wakes it.",
+        "`mask` must not be a Parameter, because parameters are counted, given to optimizers, and trained after "
+        "requires_grad_(True).",
         stage="rule",
     )
     seen.that(seen["trained"], "Every parameter must require grad.", stage="gradient")
     seen.that(isinstance(mask, Tensor) and mask.dtype == torch.bool, "`mask` must be a bool tensor.", stage="dtype")
     seen.that(
         seen["mask after double"] == torch.bool,
-        "`mask` must stay bool after .double(), and a buffer of bools does.",
+        "`mask` must stay bool after .double(). A buffer of bools does.",
         stage="dtype",
     )
     triangle = torch.tensor([[column <= row for column in range(8)] for row in range(8)])
-    seen.that(mask.shape == triangle.shape, "`mask` is (length, length).", stage="shape")
+    seen.that(mask.shape == triangle.shape, "`mask` must be (length, length).", stage="shape")
     seen.that(
         torch.equal(mask, triangle),
-        "`mask` is True where a position (row) may look (column): at itself and at what came before.",
+        "`mask` must be True where a position (row) may look (column): at itself and at everything before it.",
         mistake("`mask` is upside down.", when=lambda seen: torch.equal(seen["mask"], triangle.T)),
         mistake(
             "`mask` is True where a position may NOT look.", when=lambda seen: torch.equal(seen["mask"], ~triangle)
@@ -196,15 +199,20 @@ with check("tied-model") as test:
     )
     seen.that(
         seen["mask after to"] == "meta",
-        "`mask` stayed behind when the module moved to another device: register it as a buffer.",
+        "`mask` stayed behind when the module moved to another device. Register it as a buffer.",
         stage="device",
     )
     seen.that(
         "mask" not in seen["state"],
-        "`mask` is in the state_dict: a checkpoint could then not be loaded at another length. Use persistent=False.",
+        "`mask` is in the state_dict, so a model with a different length could not load the checkpoint. Use "
+        "persistent=False.",
         stage="rule",
     )
-    seen.that(set(seen["state"]) == set(expected), "The state_dict holds the model's weights, no more.", stage="rule")
+    seen.that(
+        set(seen["state"]) == set(expected),
+        "The state_dict must contain the model's weights and nothing else.",
+        stage="rule",
+    )
 
     ### BEGIN HIDDEN TESTS
     def after(answer, vocab, width, layers, length):
@@ -222,8 +230,8 @@ with check("tied-model") as test:
     test.hidden("the tie after deepcopy, double and load_state_dict")
     seen = observe_scenario(after, TinyLM, *sizes)
     for way in ("copy.deepcopy", "load_state_dict", ".double()"):
-        seen.that(seen[way], f"After {way} head.weight and emb.weight are two: tie them once, in __init__.")
-    seen.that(seen["loaded"], "After load_state_dict the model does not hold the weights that were loaded.")
+        seen.that(seen[way], f"After {way} head.weight and emb.weight are two Parameters. Tie them once, in __init__.")
+    seen.that(seen["loaded"], "After load_state_dict the model does not have the loaded weights.")
 
     def run(answer, ids, vocab, width, layers, length):
         """Make the model, call it with ids, and run a backward pass."""
@@ -252,7 +260,7 @@ with check("tied-model") as test:
         ids[0, 0] = 0
         seen = observe_scenario(run, TinyLM, ids, 50, 16, layers, 8).expecting(
             mistake(
-                "Of `mask`, each block must get as many rows and columns as the text is long: {detail}.",
+                "Each block must get as many rows and columns of `mask` as there are ids: {detail}.",
                 raises="must match|broadcast|expanded size",
             )
         )
@@ -260,21 +268,21 @@ with check("tied-model") as test:
         reference.load_state_dict(seen["state"])
         seen.that(
             isinstance(seen["logits"], Tensor) and seen["logits"].shape == (*shape, 50),
-            "The logits are (B, T, vocab).",
+            "The logits must be (B, T, vocab).",
             stage="shape",
         )
         seen.that(
             torch.allclose(seen["logits"], reference(ids), rtol=1e-3, atol=1e-3),
-            "The forward pass is not the one that was given: emb, every block in order with the mask, norm, head.",
+            "The forward pass differs from the given one: emb, every block in order with the mask, norm, head.",
         )
         reference(ids).square().sum().backward()
         of_emb = reference.emb.weight.grad
         seen.that(
             isinstance(seen["of emb"], Tensor) and torch.allclose(seen["of emb"], of_emb, rtol=1e-2, atol=1e-2),
-            "The logits are right, the gradient of the embedding's weight is not.",
+            "The logits are right, but the gradient of the embedding's weight is wrong.",
             mistake(
-                "Id 0 learns nothing from where it is read: with padding_idx an Embedding drops the gradient of that "
-                "id, and here 0 is an id like all others.",
+                "The embedding of id 0 gets no gradient, because an Embedding drops the gradient of padding_idx. "
+                "Here 0 is an id like all others.",
                 when=lambda seen, of_emb=of_emb: torch.allclose(seen["of emb"][1:], of_emb[1:], rtol=1e-2, atol=1e-2),
             ),
             stage="gradient",
@@ -305,7 +313,7 @@ with check("tied-model") as test:
     sizes = vocab, width, layers, length
     seen = observe_scenario(at_the_start, TinyLM, *sizes).expecting(forgotten)
     parameters = seen["parameters"]
-    not_yet = "The first check is not passed yet, and this one goes on from there: begin with that one."
+    not_yet = "This check builds on the first one, which doesn't pass yet. Fix that first."
     names = [name for name, _ in SmallLM(*sizes).named_parameters()]
 
     test("the first loss is that of a model that knows nothing, log(vocab)")
@@ -314,8 +322,8 @@ with check("tied-model") as test:
         abs(seen["loss"] - math.log(vocab)) < 0.1,
         f"The first loss is {seen['loss']:.2f}; it should be close to log({vocab}) = {math.log(vocab):.2f}.",
         mistake(
-            "The embedding still has its default spread of 1: tied to the head it makes logits of size sqrt(width), "
-            "and a first loss far above log(vocab).",
+            "The embedding still has its default spread of 1. Because it is tied to the head, the logits have "
+            "size sqrt(width), and the first loss is far above log(vocab).",
             when=lambda seen: seen["parameters"]["emb.weight"].std() > 0.5,
         ),
     )
@@ -325,7 +333,7 @@ with check("tied-model") as test:
         if name.endswith(("norm.weight", "before_attention.weight", "before_network.weight")):
             seen.that(
                 bool((parameters[name] == 1).all()),
-                f"{name}: the weights of the norms must start at 1. They are parameters too, but no matrices.",
+                f"{name}: the weights of the norms must start at 1. They are also parameters, but not matrices.",
             )
 
     ### BEGIN HIDDEN TESTS
@@ -345,13 +353,15 @@ with check("tied-model") as test:
         found = values.std().item()
         seen.that(
             0.88 * spread < found < 1.12 * spread,
-            f"{name}: its spread must be 0.02, and is {found:.4f}.",
+            f"{name}: its spread must be 0.02, but it is {found:.4f}.",
             mistake(
-                "`out` and `down` write into the residual stream: their spread must be 0.02 / sqrt(2 * layers).",
+                "`out` and `down` write into the residual stream, so their spread must be 0.02 / sqrt(2 * layers).",
                 when=lambda seen, into_stream=into_stream: into_stream,
             ),
         )
         bell = values.mean().abs() < 6 * spread / math.sqrt(values.numel()) and values.abs().max() > 2.5 * spread
         seen.that(bool(bell), f"{name} must be drawn from a normal distribution around 0.")
-    seen.that(not seen["alike"], "Two models have the same weights: each draws its own, so seed nothing in __init__.")
+    seen.that(
+        not seen["alike"], "Two models have the same weights. Each must draw its own, so seed nothing in __init__."
+    )
     ### END HIDDEN TESTS

@@ -211,7 +211,8 @@ def judge_form(seen, fact, micro):
     half = any(run["dtype"] != "torch.float32" for run in fact["runs"]) or fact["dtypes"] != ["torch.float32"]
     seen.that(
         not half,
-        "Weights or gradients are not float32 all the time: autocast casts copies, .bfloat16() casts the weights.",
+        "Weights and gradients must always be float32. autocast casts copies, but .bfloat16() casts the weights "
+        "themselves.",
         stage="dtype",
     )
     low = [run["low"] for run in fact["runs"]]
@@ -220,12 +221,12 @@ def judge_form(seen, fact, micro):
     with_target = sorted(len(ids) for ids, targets in micro if bool((targets != -100).any()))
     seen.that(
         sorted(run["rows"] for run in fact["runs"]) in (rows, with_target),
-        "The model is to run once for each micro-batch: all of them at once don't fit into memory.",
+        "Run the model once for each micro-batch, because all of them at once don't fit into memory.",
         stage="rule",
     )
     seen.that(
         not fact["low losses"],
-        "The loss was computed from bfloat16 logits: take .float() first, and leave autocast.",
+        "You computed the loss from bfloat16 logits. Leave autocast and call .float() first.",
         stage="rule",
     )
 
@@ -236,13 +237,17 @@ def judge_step(seen, fact, micro, clip, *mistakes):
     loss, gradient = in_one(micro)
     norm = gradient.norm().item()
     seen.that(alike(fact["values"][0], loss), "The loss is not the mean over all targets.", *mistakes)
-    seen.that(alike(fact["values"][1], norm), "The norm is not that of the gradient of this mean.", *mistakes)
+    seen.that(
+        alike(fact["values"][1], norm), "The norm you return is not that of the gradient of this mean.", *mistakes
+    )
     step = -0.5 * gradient * min(1.0, clip / norm)
-    seen.that(alike(fact["step"], step), "The step is not that of all micro-batches in one.", *mistakes)
+    seen.that(
+        alike(fact["step"], step), "The step differs from the step with all micro-batches in one batch.", *mistakes
+    )
 
 
 # %% check="token-accumulation" points=1
-"""The step of all micro-batches in one; clipped once; without what was left from before."""
+"""The step of all micro-batches in one; clipped once; old gradients don't count."""
 with check("token-accumulation") as test:
     sizes = [(2, 6, 5), (4, 6, 24)]
     micro = texts(sizes)
@@ -269,8 +274,8 @@ with check("token-accumulation") as test:
 
     test("two micro-batches, with 5 and with 24 targets; nothing is clipped")
     first_group = mistake(
-        "The norm is that of the optimizer's first group of parameters. It must be that of all of them, and one factor "
-        "must scale all.",
+        "You return the norm of the optimizer's first group of parameters. It must be the norm over all groups, "
+        "and one factor must scale all gradients.",
         when=norm_is(gradient[: 7 * 8]),
     )
     means = (of_few + of_many) / 2
@@ -281,7 +286,7 @@ with check("token-accumulation") as test:
         micro,
         1e3,
         mistake(
-            "There is to be one optimizer step, after the last micro-batch.",
+            "Make exactly one optimizer step, after the last micro-batch.",
             when=lambda seen: seen.value[0]["steps"] != 1,
         ),
         mistake(
@@ -289,20 +294,21 @@ with check("token-accumulation") as test:
             when=loss_is(many, many / 2, many * 24 / 29),
         ),
         mistake(
-            "Every micro-batch weighs the same, whatever it holds: divide summed losses by the number of targets of "
-            "ALL micro-batches.",
+            "Every micro-batch counts the same, however many targets it has. Divide summed losses by the number "
+            "of targets of ALL micro-batches.",
             when=one_of(loss_is((few + many) / 2), norm_is(means), step_is(means)),
         ),
         mistake(
-            "The gradient is a sum: divide by the number of targets.",
+            "Your gradient is that of the sum. Divide by the number of targets.",
             when=one_of(loss_is(29 * loss, 29 / 2 * loss), norm_is(29 * gradient, 29 / 2 * gradient)),
         ),
         mistake(
-            "The means of the micro-batches are added up: each is to count with its share of all targets.",
+            "You add up the means of the micro-batches. Each must count in proportion to its targets.",
             when=one_of(loss_is(few + many), norm_is(2 * means)),
         ),
         mistake(
-            "Targets of -100 don't count: divide by the number of the others, not by that of all positions.",
+            "Targets of -100 don't count. Divide by the number of the other targets, not by the number of all "
+            "positions.",
             when=one_of(loss_is(loss * 29 / 36), norm_is(gradient * 29 / 36)),
         ),
         first_group,
@@ -319,14 +325,15 @@ with check("token-accumulation") as test:
         0.05,
         mistake("Return the norm before clipping.", when=norm_is(0.05)),
         mistake(
-            "Clipped after every micro-batch: earlier ones are clipped again and again. Clip once, at the end.",
+            "You clip after every micro-batch, so the gradients of earlier micro-batches are clipped again and "
+            "again. Clip once, at the end.",
             when=one_of(norm_is(each), step_is(each * (0.05 / each.norm()))),
         ),
         mistake(
-            "Each element was clipped for itself, which turns the gradient's direction: clip its norm.",
+            "You clipped each element separately, which changes the gradient's direction. Clip its norm.",
             when=step_is(gradient.clamp(-0.05, 0.05)),
         ),
-        mistake("The step was made with a gradient that was not clipped.", when=step_is(gradient)),
+        mistake("The step used a gradient that was not clipped.", when=step_is(gradient)),
     )
 
     test("gradients left over from before the call")
@@ -341,7 +348,7 @@ with check("token-accumulation") as test:
 
 
 # %% check="token-accumulation" points=1
-"""Micro-batches without targets, of other lengths; no target at all; a norm that is not finite."""
+"""Micro-batches without targets, of different lengths; no target at all; a norm that is not finite."""
 with check("token-accumulation") as test:
     test("two micro-batches, with 5 and with 24 targets; nothing is clipped (here this must be right, too)")
     sizes = [(2, 6, 5), (4, 6, 24)]
@@ -350,7 +357,7 @@ with check("token-accumulation") as test:
 
     ### BEGIN HIDDEN TESTS
     empty_batch = mistake(
-        "A micro-batch without any target gives 0/0 = nan and spoils everything.",
+        "A micro-batch without any target gives 0/0 = nan, and then everything is nan.",
         when=lambda seen: math.isnan(seen.value[0]["values"][0]) or math.isnan(seen.value[0]["values"][1]),
     )
     for idea, sizes in (
@@ -362,7 +369,7 @@ with check("token-accumulation") as test:
         seen = observe_scenario(stepped, train_step, sizes, 1e3, None, ["good"])
         judge_step(seen, seen.value[0], texts(sizes), 1e3, empty_batch)
 
-    no_target = "Without any target raise ValueError before anything changes."
+    no_target = "If there is no target at all, raise ValueError before anything changes."
     for idea, sizes in (("no target at all", [(2, 6, 0), (1, 6, 0)]), ("no micro-batch", [])):
         test.hidden(idea)
         seen = observe_scenario(stepped, train_step, sizes, 1e3, 0.75, ["good"])
@@ -378,12 +385,12 @@ with check("token-accumulation") as test:
         fact = seen.value[1]
         judge_form(seen, fact, texts(sizes))
         if kind == "nan":
-            seen.that(not math.isfinite(fact["values"][1]), "The norm is not finite here: return it as it is.")
+            seen.that(not math.isfinite(fact["values"][1]), "The norm is not finite here. Return it unchanged.")
         seen.that(
             not fact["step"].any() and fact["same state"],
-            "The norm was not finite, yet a step was taken, or the optimizer's state has changed: ask "
-            "math.isfinite(norm), which refuses inf and nan, and ask it of the norm, not of the loss.",
+            "The norm was not finite, but you took a step or changed the optimizer's state. Check "
+            "math.isfinite(norm), which is False for inf and nan, and check the norm, not the loss.",
         )
         cleared = all(own in (None, [0.0, 0.0]) for own in fact["left"])
-        seen.that(cleared, "Where the step is skipped, the gradients must be cleared.", stage="gradient")
+        seen.that(cleared, "If the step is skipped, the gradients must be cleared.", stage="gradient")
     ### END HIDDEN TESTS

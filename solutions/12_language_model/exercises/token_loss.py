@@ -91,44 +91,44 @@ with check("token-loss") as test:
             expected,
             *known,
             mistake(
-                "`gather` cannot take the index `ignore`: replace it by a valid one first.",
+                "`gather` can't use `ignore` as an index. Replace it with a valid id first.",
                 raises="out of bounds|index .* is out of|out of range|Index tensor|selecting index",
             ),
             mistake(
-                "One value per position is asked for, without any mean.",
+                "Return one value per position, without any mean.",
                 shape=(),
             ),
-            mistake("The dimension that gather needed is still there: {detail}.", shape=(*expected.shape, 1)),
-            mistake("The loss has one number for each position: {detail}.", stage="shape"),
+            mistake("You kept the dimension that gather needed: {detail}.", shape=(*expected.shape, 1)),
+            mistake("The loss must have one number for each position: {detail}.", stage="shape"),
             mistake("The loss is MINUS the log-probability.", gives=-expected),
-            mistake("That is the probability, not its logarithm.", when=is_like(lambda x: x.softmax(-1))),
+            mistake("You return the probability, not minus its logarithm.", when=is_like(lambda x: x.softmax(-1))),
             mistake(
                 "Probabilities are over the last dimension, the V ids.",
                 when=lambda seen: any(is_like(lambda x, dim=dim: -x.log_softmax(dim))(seen) for dim in (0, 1)),
             ),
             mistake(
-                "Those are the raw logits: they must be normalised over the last dimension.",
+                "You return raw logits. They must be normalised over the last dimension.",
                 when=lambda seen: is_like(lambda x: -x)(seen) or is_like(lambda x: x)(seen),
             ),
             mistake(
-                "Ignored positions still have a loss: set it to zero where the target is `ignore`.",
+                "Ignored positions still have a loss. Set it to zero where the target is `ignore`.",
                 when=lambda seen: (
                     torch.allclose(seen.value[expected != 0], expected[expected != 0], atol=1e-3)
                     and seen.value[expected == 0].isfinite().all()
                 ),
             ),
             mistake(
-                "The loss is returned in float32 at least: {detail}.",
+                "The loss must be at least float32: {detail}.",
                 stage="dtype",
                 when=lambda seen: seen.value.dtype in (torch.bfloat16, torch.float16),
             ),
-            mistake("The dtype is float32, and float64 for float64: {detail}.", stage="dtype"),
-            because="This is not minus the log-probability of each target.",
+            mistake("The dtype must be float32, or float64 for float64: {detail}.", stage="dtype"),
+            because="Your result is not minus the log-probability of each target.",
             rtol=rtol,
             atol=atol,
         )
         names = "cross_entropy", "nll_loss", "one_hot", "nll_loss_forward", "nll_loss2d_forward"
-        because = "This exercise picks with gather, and does without cross_entropy, nll_loss and one_hot."
+        because = "Pick the number with gather, without cross_entropy, nll_loss or one_hot."
         seen.avoided(*names, because=because)
         seen.used("gather", "take_along_dim", because=because)
         seen.leaves_arguments_alone()
@@ -147,7 +147,7 @@ with check("token-loss") as test:
     test("logits of 1000: a target far below has a loss of 1000, not inf")
     seen = observe(token_loss, torch.tensor([[[1000.0, 0, 3], [2, -5, 1000]]]), torch.tensor([[1, 2]]))
     large = mistake(
-        "Large logits give inf or nan: exp(1000) is inf, and log(softmax) underflows. Use log_softmax.",
+        "Large logits give inf or nan, because exp(1000) is inf and log(softmax) underflows. Use log_softmax.",
         when=lambda seen: not seen.value.isfinite().all(),
     )
     hidden_below = mistake(
@@ -187,7 +187,7 @@ with check("token-loss") as test:
     test.hidden("a forbidden id: a logit of -inf where the target is another one")
     seen = observe(token_loss, torch.tensor([[[0.0, -torch.inf, 1.5], [2.0, 0.5, -torch.inf]]]), torch.tensor([[0, 0]]))
     forbidden = mistake(
-        "A logit of -inf is a probability of 0. At a position that counts it must stay: clear only the logits of "
+        "A logit of -inf is a probability of 0, and must stay at positions that count. Clear only the logits of "
         "ignored positions.",
         stage="value",
     )
@@ -199,7 +199,8 @@ with check("token-loss") as test:
         seen = observe(token_loss, logits.to(dtype), some_targets)
         wanted = losses(logits.to(dtype), some_targets, -100)
         low = mistake(
-            "Compute in float32: bfloat16 keeps three digits of the loss. Convert the logits, not the loss.",
+            "Compute in float32, because bfloat16 keeps only three digits of the loss. Convert the logits, not "
+            "the loss.",
             when=lambda seen: seen.args[0].dtype in (torch.bfloat16, torch.float16),
             stage=("value", "dtype"),
         )
@@ -207,8 +208,8 @@ with check("token-loss") as test:
         judge(seen, wanted if dtype == torch.float64 else wanted.float(), low, exact, rtol=rtol, atol=rtol)
 
     spoilt = (
-        "An ignored position with inf or nan in its logits spoils the loss or a gradient: 0 * inf is nan. Use where, "
-        "before and after."
+        "An inf or nan in the logits of an ignored position makes the loss or a gradient nan, because 0 * inf is "
+        "nan. Use where, before and after."
     )
     for idea, number in [
         ("the gradient", 0.5),
@@ -232,11 +233,14 @@ with check("token-loss") as test:
         seen.gives_gradients(
             {0: gradient},
             mistake(
-                "No gradient reaches the logits: the loss is cut from the graph.",
+                "No gradient reaches the logits, because the loss is detached from the graph.",
                 when=lambda seen: not seen.noted.tracked,
             ),
             mistake(spoilt, when=lambda seen: not seen.gradient(0).isfinite().all()),
-            because="The loss is right, its gradient is not: softmax, minus 1 at the target; zero where it is ignored.",
+            because=(
+                "The loss is right, but its gradient is wrong. It should be the softmax, minus 1 at the target, and "
+                "zero at ignored positions."
+            ),
             rtol=1e-4,
             atol=1e-5,
         )

@@ -173,8 +173,8 @@ with check("train-it") as test:
         }
 
     lost = (
-        "When the optimizer stepped, a parameter had no gradient: `backward` comes before `step`, and nothing may "
-        "clear the gradients in between."
+        "When the optimizer stepped, a parameter had no gradient. Call `backward` before `step`, and don't clear "
+        "the gradients in between."
     )
 
     def judge_steps(seen, steps):
@@ -187,10 +187,10 @@ with check("train-it") as test:
         )
         seen.that(
             not seen["more"],
-            f"The optimizer stepped {number + seen['more']} times for {steps} losses: each loss makes one update.",
+            f"The optimizer stepped {number + seen['more']} times for {steps} losses, but each loss makes one update.",
             stage="rule",
         )
-        still = "The weights are the old ones: the optimizer must step the parameters of the model that was given."
+        still = "The weights haven't changed. The optimizer must step the parameters of the given model."
         seen.that(
             seen["moved"], still, mistake(lost, when=lambda seen: all(update["bare"] for update in seen["updates"]))
         )
@@ -215,7 +215,8 @@ with check("train-it") as test:
             rows = torch.cat(given)
             seen.that(
                 torch.equal(rows[:, 1:], (rows[:, :-1] + 7) % 37),
-                "A window must be a piece of the text: neighbours in it are neighbours in the text, in the same order.",
+                "A window must be a piece of the text, so neighbours in the window are neighbours in the text, "
+                "in the same order.",
             )
 
     def judge_draws(seen, count):
@@ -228,13 +229,13 @@ with check("train-it") as test:
         never = [place for place, number in enumerate(hits) if number == 0]
         seen.that(
             not never,
-            f"Of the {count - 4} windows of this text {len(never)} never had a turn. Each must be equally likely.",
+            f"Of the {count - 4} windows of this text {len(never)} were never drawn. Each must be equally likely.",
             mistake(
-                "The same windows come in every step: draw them anew in each, from all of the text.",
+                "You use the same windows in every step. Draw new windows in each step, from the whole text.",
                 when=lambda seen: all(starts == drawn[0] for starts in drawn),
             ),
             mistake(
-                "The last window never has a turn. There are N - length windows that have a target at each position.",
+                "The last window is never drawn. There are N - length windows that have a target at each position.",
                 when=lambda seen: never == [count - 5],
             ),
         )
@@ -258,21 +259,22 @@ with check("train-it") as test:
 
         seen.that(
             are(right),
-            f"The mean loss is {right[0]:.3f} in the first step and {right[-1]:.3f} in the last, as it was before the "
-            f"update. You return {losses[0]:.3f} and {losses[-1]:.3f}.",
+            f"The mean loss before the update is {right[0]:.3f} in the first step and {right[-1]:.3f} in the "
+            f"last. You return {losses[0]:.3f} and {losses[-1]:.3f}.",
             mistake(
-                "The targets are the inputs themselves: shift them by one. Such a model learns to copy.",
+                "The targets are the inputs themselves, so the model learns to copy. Shift them by one.",
                 when=lambda seen: are(of_inputs),
             ),
             mistake(
-                "The targets are two ids ahead: each position predicts the NEXT id.", when=lambda seen: are(of_second)
+                "The targets are two ids ahead, but each position predicts the NEXT id.",
+                when=lambda seen: are(of_second),
             ),
             mistake(
-                "One loss is returned again and again. Each step has its own.",
+                "You return the same loss again and again. Each step has its own.",
                 when=lambda seen: len(losses) > 1 and len(set(losses)) == 1,
             ),
             mistake(
-                "The mean loss of a step is asked for, not a sum.",
+                "You return a sum. Return the mean loss of each step.",
                 when=lambda seen: are([one * number for one, number in zip(right, positions, strict=True)]),
             ),
         )
@@ -294,12 +296,12 @@ with check("train-it") as test:
                 f"Step {number} uses a gradient of norm {used.norm():.3f}; that of its mean loss has norm "
                 f"{own.norm():.3f}. Use that one, clipped to a norm of 1 over all parameters.",
                 mistake(
-                    "The gradient is not clipped: over all parameters its norm may be 1 at most when the optimizer "
-                    "steps.",
+                    "The gradient is not clipped. When the optimizer steps, its norm over all parameters may be "
+                    "at most 1.",
                     when=lambda seen, is_used=is_used, own=own: is_used(own, clipped=False),
                 ),
                 mistake(
-                    f"Step {number} still uses gradients of the step before: clear them in every step.",
+                    f"Step {number} still uses gradients of the step before. Clear them in every step.",
                     when=lambda seen, is_used=is_used, old=with_old: is_used(old, True) or is_used(old, False),
                 ),
                 stage="gradient",
@@ -318,7 +320,8 @@ with check("train-it") as test:
             f"{rates[0]:.3g} in the first step, {rates[top]:.3g} at its highest in step {top + 1}, {rates[-1]:.3g} in "
             "the last.",
             mistake(
-                f"The rate is {rates[0]:.3g} in every step: what you compute must get into the optimizer's groups.",
+                f"The rate is {rates[0]:.3g} in every step. Write the rate that you compute into the optimizer's "
+                "groups.",
                 when=lambda seen: len(set(rates)) == 1,
             ),
             stage="rule",
@@ -338,11 +341,11 @@ with check("train-it") as test:
     again = observe_scenario(watched, train, 30, 40, 16, 3, 1.0, False, 1, False)
     for one, training in ((seen, True), (again, False)):
         on = all(each["training"] for update in one["updates"] for each in update["passes"])
-        one.that(on, "The training flag is off in a step: dropout would do nothing.", stage="rule")
+        one.that(on, "The training flag is off in a step, so dropout would do nothing.", stage="rule")
         before = "in train mode" if training else "in eval mode"
         one.that(
             one["flags"] == [training] * len(one["flags"]),
-            f"The model was {before} before and must be so afterwards.",
+            f"The model was {before} before the call, and must be afterwards.",
             stage="arguments",
         )
         one.that(one["same text"], "The text has changed.", stage="arguments")
@@ -350,12 +353,14 @@ with check("train-it") as test:
     test("equal seeds and other seeds, whatever the global generator does")
     again.that(
         torch.equal(seen["weights"], again["weights"]),
-        "Equal seeds must give equal weights. The windows come from a generator of your own with that seed, not from "
-        "torch's global one.",
+        "Equal seeds must give equal weights. Draw the windows from your own generator with that seed, not from "
+        "torch's global generator.",
     )
-    again.that(again["same dice"], "Torch's global generator has moved or was seeded: leave it alone.", stage="rule")
+    again.that(
+        again["same dice"], "Your code drew from torch's global generator or seeded it. Leave it alone.", stage="rule"
+    )
     other = observe_scenario(watched, train, 30, 40, 16, 4, 1.0, True, 0, False)
-    differ = "Another seed gives the same weights: start the generator from `seed`, and draw the windows with it."
+    differ = "A different seed gives the same weights. Seed the generator with `seed`, and draw the windows with it."
     other.that(not torch.equal(seen["weights"], other["weights"]), differ)
 
     ### BEGIN HIDDEN TESTS
@@ -415,7 +420,9 @@ with check("train-it") as test:
     same_parts = seen["weights"].keys() == named.keys() and isinstance(seen["mask"], Tensor)
     same_parts = same_parts and all(seen["weights"][name].shape == p.shape for name, p in named.items())
     seen.that(
-        same_parts and seen["mask"].shape == model.mask.shape, "The model's parts have changed.", stage="arguments"
+        same_parts and seen["mask"].shape == model.mask.shape,
+        "Your code changed the model's modules.",
+        stage="arguments",
     )
     model.load_state_dict(seen["weights"] | {"head.weight": seen["weights"]["emb.weight"]})
     model.mask.copy_(seen["mask"])
@@ -429,39 +436,40 @@ with check("train-it") as test:
         logits, moved, without = model(x), model(later), model(alone)
     seen.that(
         torch.allclose(logits[:, :-1], moved[:, :-1], atol=1e-4, equal_nan=True),
-        "A later byte changes earlier outputs: the mask was opened. Such a loss means nothing.",
+        "A later byte changes earlier outputs, because your code opened the mask. Such a loss means nothing.",
     )
     by_shift = [nats(logits, windows[:, k : k + 24]) for k in range(3)]
     from_one = nats(without[:, -1], windows[:, 24])
     helped = from_one - nats(logits[:, -1], windows[:, 24])
-    no_use = "The model says as much from the last byte alone: it makes no use of those before."
+    no_use = "The model predicts as well from the last byte alone, so it doesn't use the earlier bytes."
     lately = sum(seen["losses"][-20:]) / 20
     seen.that(
         by_shift[1] < 2.5,
-        f"On text that it never saw the model has {by_shift[1]:.2f} nats per byte, and 2.5 is the bound. It learnt too "
-        "little in these steps: is your rate the one in use, are old gradients cleared, is every parameter stepped?",
+        f"On text that it never saw the model has {by_shift[1]:.2f} nats per byte, but must get below 2.5. It "
+        "learnt too little in these steps. Does the optimizer use your rate, are old gradients cleared, is every "
+        "parameter stepped?",
         mistake(
-            "The weights broke in training: the loss is nan. Is the rate the one that you were asked for?",
+            "The loss became nan in training. Is the rate the one in the contract?",
             when=lambda seen: math.isnan(by_shift[1]),
         ),
         mistake(
-            f"The model learnt to copy: it gives the byte at hand {by_shift[0]:.2f} nats and the next one "
-            f"{by_shift[1]:.2f}. The targets are the inputs themselves; shift them by one.",
+            f"The model learnt to copy: its loss is {by_shift[0]:.2f} nats for the current byte and "
+            f"{by_shift[1]:.2f} for the next. The targets are the inputs themselves, so shift them by one.",
             when=lambda seen: by_shift[0] < 1,
         ),
         mistake(
-            f"The model learnt to say the byte after the next one: that has {by_shift[2]:.2f} nats, the next one "
-            f"{by_shift[1]:.2f}. Check the shift of the targets.",
+            f"The model learnt to predict the byte after the next: its loss for that byte is {by_shift[2]:.2f} "
+            f"nats, and for the next byte {by_shift[1]:.2f}. Check the shift of the targets.",
             when=lambda seen: by_shift[2] < min(3.0, by_shift[1]),
         ),
         mistake(
-            "While it was trained, the model could look at later bytes: the mask was opened.",
+            "During training the model could look at later bytes, because your code opened the mask.",
             when=lambda seen: True in seen["opened"],
         ),
         mistake(no_use, when=lambda seen: from_one < 3 and helped < 0.01),
         mistake(
-            f"The model knows few windows by heart: {lately:.2f} nats in training, {by_shift[1]:.2f} on new text. Draw "
-            "windows from all of the text, anew in each step.",
+            f"The model knows a few windows by heart: {lately:.2f} nats in training, {by_shift[1]:.2f} on new "
+            "text. Draw new windows in each step, from the whole text.",
             when=lambda seen: lately < by_shift[1] - 1 and 0 < seen["windows"] < 2000,
         ),
     )

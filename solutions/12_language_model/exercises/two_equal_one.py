@@ -63,7 +63,7 @@ def sync_gradients(model: nn.Module, count: int) -> int:
 
 
 # %% check="two-equal-one" points=1
-"""The gradient of all targets together, on every rank, whoever holds how many of them."""
+"""The gradient of all targets together, on every rank, however the targets are divided."""
 with check("two-equal-one") as test:
 
     def tiny_lm():
@@ -126,21 +126,21 @@ with check("two-equal-one") as test:
     def judge(seen, *cases, first=0):
         """Judge each case on all ranks; the number of the first one among all that were run."""
         seen.expecting(
-            mistake("A gradient can be None: that rank has not used the parameter.", raises="NoneType"),
+            mistake("A gradient can be None, because a rank may not have used the parameter.", raises="NoneType"),
             mistake(
-                "A rank without gradient stayed away from a collective: the others wait or get the wrong partner. "
-                "Zeros must take part.",
+                "A rank without a gradient skipped a collective, so the others wait for it or are matched with a "
+                "different call. It must take part with zeros.",
                 raises="RanksHang|RankDied|preamble|nbytes|Connection (closed|reset)|[Ss]ize",
             ),
-            mistake("Without any target the total is 0, and nothing may be divided by it.", raises="ZeroDivision"),
+            mistake("If there is no target at all, the total is 0. Don't divide by it.", raises="ZeroDivision"),
         )
-        no_ddp = "Write it with collectives, without DistributedDataParallel."
+        no_ddp = "Use only collectives, without DistributedDataParallel."
         seen.that(not any(one["ddp"] for one in seen.value), no_ddp, stage="rule")
         for number, case in enumerate(cases, start=first):
             facts, before = [one["cases"][number] for one in seen.value[: len(case)]], local(case)
             counts, world = [count for count, _ in case], len(case)
             total = sum(counts)
-            changed = "A parameter was changed: only gradients are to be synced."
+            changed = "Your code changed a parameter. Change only gradients."
             seen.that(all(one["kept"] for one in facts), changed, stage="arguments")
             flags = "requires_grad must stay as it is on every parameter."
             seen.that(all(one["flags"] for one in facts), flags, stage="arguments")
@@ -152,9 +152,9 @@ with check("two-equal-one") as test:
                 there = all(isinstance(grad, Tensor) for grad in came)
                 seen.that(
                     there,
-                    f"{name} has no gradient on some rank: where nobody has one, it must be zeros.",
+                    f"{name} has no gradient on some rank. If no rank has a gradient, it must be zeros.",
                     mistake(
-                        "A rank without gradient has none afterwards either: it must get the sum of the others'.",
+                        "A rank without a gradient still has none afterwards. It must get the sum of the others'.",
                         when=lambda seen, parts=parts: any(part.any() for part in parts),
                     ),
                     stage="type",
@@ -173,46 +173,46 @@ with check("two-equal-one") as test:
                 right = are([whole / max(total, 1)] * world) or not any(bool(g.any()) for g in [*parts, *came])
                 seen.that(
                     right and len({grad.dtype for grad in came} | {torch.float32}) == 1,
-                    f"The gradient of {name} is not that of the mean over all targets.",
+                    f"The gradient of {name} is not the gradient of the mean over all targets.",
                     mistake(
-                        "Without any target the gradients must be zero, not NaN.",
+                        "If there is no target at all, the gradients must be zero, not NaN.",
                         when=lambda seen, came=came, total=total: not total and any(g.isnan().any() for g in came),
                     ),
                     mistake(
-                        "The gradient was divided by the number of ranks; it must be divided by the number of targets "
-                        "of all of them.",
+                        "You divided the gradient by the number of ranks. Divide it by the number of all targets.",
                         when=lambda seen, are=are, whole=whole, world=world: are([whole / world] * world),
                     ),
                     mistake(
-                        "Divided by the local count before summing: every rank then weighs the same, whatever it "
-                        "holds.",
+                        "You divided by the local count before summing, so every rank counts the same, however "
+                        "many targets it has.",
                         when=lambda seen, are=are, means=means, world=world: (
                             are([sum(means)] * world) or are([sum(means) / world] * world)
                         ),
                     ),
                     mistake(
-                        "The gradients were summed but not divided by the total count.",
+                        "You summed the gradients but didn't divide them by the total count.",
                         when=lambda seen, are=are, whole=whole, world=world: are([whole] * world),
                     ),
                     mistake(
-                        "Divided by the rank's own count: the sum belongs to the targets of all ranks.",
+                        "You divided by the rank's own count, but the sum is over the targets of all ranks.",
                         when=lambda seen, are=are, whole=whole, counts=counts: are([whole / max(c, 1) for c in counts]),
                     ),
                     mistake(
-                        "The number of targets and that of ranks both divide the gradient: it is too small.",
+                        "Your gradient is too small, because you divide it by the number of targets and by the "
+                        "number of ranks.",
                         when=lambda seen, are=are, whole=whole, world=world, total=total: are(
                             [whole / total / world] * world
                         ),
                     ),
                     mistake(
-                        "A tied parameter counts once: its gradient was summed or divided a second time.",
+                        "You summed or divided the gradient of a tied parameter twice. It is one parameter.",
                         when=lambda seen, are=are, whole=whole, world=world, total=total, name=name: (
                             name == "emb.weight"
                             and any(are([whole * w / d] * world) for w in (1, world) for d in (total, total**2))
                         ),
                     ),
                     mistake(
-                        "The gradients are still those of each rank alone: nothing was exchanged.",
+                        "The gradients are still those of each rank alone, because nothing was exchanged.",
                         when=lambda seen, are=are, parts=parts, means=means, total=total: (
                             are(parts) or are(means) or are([part / total for part in parts])
                         ),
@@ -223,7 +223,7 @@ with check("two-equal-one") as test:
                 totals == [total] * world,
                 "The returned total must be that of all ranks, and the same on each.",
                 mistake(
-                    "The counts went through floats that can't hold them: sum them as int64.",
+                    "The counts went through floats that can't represent them. Sum them as int64.",
                     when=lambda seen, totals=totals, total=total: total > 2**24 and all(t > 2**24 for t in totals),
                 ),
             )

@@ -86,7 +86,7 @@ def write_on(
 
 
 # %% check="write-on" points=1
-"""The right ids in the right proportions, from the given dice; temperature, window, no graph."""
+"""The right ids in the right proportions, from the given generator; temperature, window, no graph."""
 with check("write-on") as test:
     chances = torch.tensor([0.08, 0.45, 0.05, 0.2, 0.12, 0.1])  # of the ids 0 to 5
 
@@ -122,44 +122,48 @@ with check("write-on") as test:
         """Judge the n ids that were drawn; `shares` are the probabilities of those in the nucleus."""
         text = seen["text"]
         whole = isinstance(text, Tensor) and text.dtype == torch.int64 and text.shape == (2 + n,)
-        seen.that(whole, "The text must be int64, (T0 + n,): the prompt and n ids more.", stage="shape")
+        seen.that(whole, "The text must be int64, (T0 + n,): the prompt followed by n ids.", stage="shape")
         seen.that(text[:2].tolist() == [5, 0] and seen["prompt"], "The text must begin with the prompt, unchanged.")
         ids = text[2:].tolist()
         share = {one: ids.count(one) / n for one in set(ids)}
         seen.that(
             not seen["each time"],
-            "The generator is seeded anew for every id: the dice show the same number each time.",
+            "You seed the generator for every id, so it gives the same number each time.",
         )
-        seen.that(not seen["seeded"], "The generator is seeded anew: the dice are no longer those of the caller.")
-        seen.that(not seen["global"], "The dice came from the global generator.")
+        seen.that(
+            not seen["seeded"], "You seed the generator, so the random numbers are no longer those of the caller."
+        )
+        seen.that(not seen["global"], "You drew from torch's global generator. Draw from the given generator.")
         ranks = set(range(len(share))) if len(share) < len(chances) else None
         seen.that(
             share.keys() == shares.keys(),
-            "The ids that were drawn are not those of the nucleus.",
+            "You drew ids outside the nucleus, or not all ids of the nucleus.",
             mistake(
-                "What was drawn is a rank in the sorted list, not an id: look it up in the order of the sort.",
+                "You append a rank in the sorted list, not an id. Look up the id in the order of the sort.",
                 when=lambda seen: share.keys() == ranks,
             ),
-            mistake("No dice were thrown: the same id was taken each time.", when=lambda seen: seen["unused"]),
+            mistake("Nothing was drawn, because you take the same id each time.", when=lambda seen: seen["unused"]),
             *known,
             mistake(
-                "The id that crosses top_p belongs to the nucleus (else a very likely first id leaves nothing).",
+                "The id that crosses top_p belongs to the nucleus (otherwise nothing is left if the first id is "
+                "very likely).",
                 when=lambda seen: share.keys() == set(sorted(shares, key=shares.get)[1:]),
             ),
             mistake(
-                "The nucleus is too wide: ids were drawn that are not needed to reach top_p.",
+                "The nucleus is too wide. You drew ids that are not needed to reach top_p.",
                 when=lambda seen: share.keys() > shares.keys(),
             ),
         )
         total = sum(shares.values())
         seen.that(
             all(abs(share[one] - shares[one] / total) < 0.15 for one in shares),
-            "The ids of the nucleus are not drawn in their proportions: likelier ones must come more often.",
-            mistake("No dice were thrown from the generator.", when=lambda seen: seen["unused"]),
+            "The ids of the nucleus are not drawn in proportion to their probabilities. Likelier ids must come "
+            "more often.",
+            mistake("Nothing was drawn from the generator.", when=lambda seen: seen["unused"]),
         )
 
     nothing_left = mistake(
-        "The id that crosses top_p belongs to the nucleus (else a very likely first id leaves nothing).",
+        "The id that crosses top_p belongs to the nucleus (otherwise nothing is left if the first id is very likely).",
         raises="invalid multinomial|sum of probabilities|must contain|prob",
     )
 
@@ -182,7 +186,7 @@ with check("write-on") as test:
         "Divide the logits by the temperature.", when=lambda seen: len(set(seen["text"][2:].tolist())) in (1, 6)
     )
     not_at_this = mistake(
-        "The nucleus is that of the distribution at this temperature: divide the logits first.",
+        "The nucleus must be that of the distribution at this temperature. Divide the logits first.",
         when=lambda seen: set(seen["text"][2:].tolist()) in ({0, 1, 3, 4, 5}, {1, 3}),
     )
     greedy = "temperature 0 must take the most likely id."
@@ -227,27 +231,29 @@ with check("write-on") as test:
         text = seen["text"]
         seen.that(
             isinstance(text, Tensor) and text.shape == (len(expected),) and text.dtype == torch.int64,
-            "The text must be int64, (T0 + n,): the prompt and n ids more.",
+            "The text must be int64, (T0 + n,): the prompt followed by n ids.",
             stage="shape",
         )
         seen.that(
-            seen["int64"], "The model must be called with int64 ids: one_hot, for one, takes no others.", stage="dtype"
+            seen["int64"],
+            "The model must be called with int64 ids. one_hot, for example, accepts no other dtype.",
+            stage="dtype",
         )
         seen.that(
             seen["shown"] == windows_shown,
             "The model must see the LAST `length` ids.",
             mistake(
-                "The model is asked once for each new id.",
+                "Call the model once for each new id.",
                 when=lambda seen, n=n: len(seen["shown"]) != n,
             ),
         )
         seen.that(
             text.tolist() == expected,
-            "The text is not what the logits of the last position say.",
+            "The text doesn't follow from the logits of the last position.",
             mistake(greedy, when=lambda seen: not seen.args[-1]),
         )
-        seen.that(not seen["tracked"], "The writer built a graph: run it under no_grad.", stage="gradient")
-        seen.that(seen["recording"], "Afterwards gradients are no longer recorded.", stage="gradient")
+        seen.that(not seen["tracked"], "Your code built a graph. Run the model under no_grad.", stage="gradient")
+        seen.that(seen["recording"], "After the call, gradients are no longer recorded.", stage="gradient")
         seen.leaves_arguments_alone()
 
     def among_equals(write, n, temperature):
@@ -258,16 +264,16 @@ with check("write-on") as test:
 
     test.hidden("a temperature of 0.01, where two ids are equally likely")
     seen = observe_scenario(among_equals, write_on, 24, 0.01)
-    drawn_too = "At temperature 0.01 ids that are equally likely must all be drawn: only temperature 0 takes the first."
+    drawn_too = "At temperature 0.01 all equally likely ids must be drawn. Only temperature 0 chooses the likeliest id."
     seen.that(seen["kinds"] > 1, drawn_too)
 
     test.hidden("four equally likely ids, top_p 0.5: two of them reach it")
     seen = observe_scenario(among_equals, write_on, 24, 1.0)
     seen.that(
         seen["kinds"] == 2,
-        "Of four equally likely ids two add up to 0.5, and two can be drawn.",
+        "Two of four equally likely ids add up to 0.5, so two can be drawn.",
         mistake(
-            "An id is left out if those before it add up to top_p exactly, too: compare with >=.",
+            "An id is also left out if the ids before it add up to exactly top_p. Compare with >=.",
             when=lambda seen: seen["kinds"] > 2,
         ),
     )

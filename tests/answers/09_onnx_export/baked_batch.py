@@ -62,7 +62,7 @@ class Pooler(Base):
 
 
 # %% wrong: keeps the start tensor for four samples
-# says: The batch size is still fixed
+# says: The batch size is still fixed by a constant 4, a view(4, ...), or a tensor that was built for four
 # lesson
 # earns: 0 of 2
 class Pooler(Base):
@@ -75,7 +75,7 @@ class Pooler(Base):
 
 
 # %% wrong: makes the start tensor a buffer
-# says: The keys of state_dict() changed
+# says: The keys of state_dict() have changed. Nothing that depends on a batch belongs in the state.
 # earns: 0 of 2
 class Pooler(Base):
     def __init__(self):
@@ -87,7 +87,7 @@ class Pooler(Base):
 
 
 # %% wrong: start as a buffer of one row in the state
-# says: The keys of state_dict() changed
+# says: The keys of state_dict() have changed. Nothing that depends on a batch belongs in the state.
 # earns: 0 of 2
 class Pooler(Base):
     def __init__(self):
@@ -99,7 +99,7 @@ class Pooler(Base):
 
 
 # %% wrong: the batch is still four
-# says: The batch size is still fixed
+# says: The batch size is still fixed by a constant 4, a view(4, ...), or a tensor that was built for four
 # lesson
 # earns: 0 of 2
 class Pooler(Base):
@@ -109,7 +109,7 @@ class Pooler(Base):
 
 
 # %% wrong: time is still five
-# says: The number of steps is still fixed
+# says: The number of steps is still fixed, or the weights differ from the contract. The 5 must come from
 # says: 'tracing inferred a static shape'
 # lesson
 # earns: 0 of 2
@@ -130,7 +130,7 @@ class Pooler(Base):
 
 
 # %% wrong: `if T > 1` around the division
-# says: A Python `if` on a shape was decided during export
+# says: The export decided a Python `if` on a shape, so other sizes silently take the same branch.
 # earns: 1 of 2
 # caught: hidden
 class Pooler(Base):
@@ -151,8 +151,8 @@ class Pooler(Base):
 
 
 # %% wrong: divides by T - 1 also for a single step
-# says: For a single step 0 / 0 gives nan: its weight is 1.
-# says: The file does what your class does, but that is not the contract's function for this size.
+# says: For a single step 0 / 0 gives nan. Its weight must be 1.
+# says: The file agrees with your class, but for this size your class is not the function of the contract.
 # earns: 0 of 2
 class Pooler(Base):
     def forward(self, x):
@@ -162,7 +162,7 @@ class Pooler(Base):
 
 # %% wrong: divides by T
 # says: For (4, 5, 6) the numbers differ from those of the given class.
-# says: The file does what your class does, but that is not the contract's function for this size.
+# says: The file agrees with your class, but for this size your class is not the function of the contract.
 # earns: 0 of 2
 class Pooler(Base):
     def forward(self, x):
@@ -171,8 +171,8 @@ class Pooler(Base):
 
 
 # %% wrong: divides by 4
-# says: or its weights are not those of the contract
-# says: The file does what your class does, but that is not the contract's function for this size.
+# says: The number of steps is still fixed, or the weights differ from the contract. The 5 must come from
+# says: The file agrees with your class, but for this size your class is not the function of the contract.
 # earns: 0 of 2
 class Pooler(Base):
     def forward(self, x):
@@ -182,7 +182,7 @@ class Pooler(Base):
 
 # %% wrong: a plain mean over time
 # says: For (4, 5, 6) the numbers differ from those of the given class.
-# says: The file does what your class does, but that is not the contract's function for this size.
+# says: The file agrees with your class, but for this size your class is not the function of the contract.
 # earns: 0 of 2
 class Pooler(Base):
     def forward(self, x):
@@ -191,7 +191,7 @@ class Pooler(Base):
 
 # %% wrong: reshape with exchanged dimensions
 # says: For (4, 5, 6) the numbers differ from those of the given class.
-# says: The file does what your class does, but that is not the contract's function for this size.
+# says: The file agrees with your class, but for this size your class is not the function of the contract.
 # earns: 0 of 2
 class Pooler(Base):
     def forward(self, x):
@@ -200,7 +200,7 @@ class Pooler(Base):
 
 
 # %% wrong: view instead of reshape
-# says: An x that is not contiguous must work
+# says: A non-contiguous x must work, but view needs a matching memory layout.
 # earns: 1 of 2
 # caught: hidden
 class Pooler(Base):
@@ -210,7 +210,7 @@ class Pooler(Base):
 
 
 # %% wrong: arange and zeros without dtype and device of x
-# says: The result does not follow x
+# says: The result must have the dtype and device of x, so tensors made in forward need them too.
 # earns: 1 of 2
 # caught: hidden
 class Pooler(Base):
@@ -221,7 +221,7 @@ class Pooler(Base):
 
 
 # %% wrong: dtype follows, device does not
-# says: The result does not follow x
+# says: The result must have the dtype and device of x, so tensors made in forward need them too.
 # earns: 1 of 2
 # caught: hidden
 class Pooler(Base):
@@ -257,8 +257,8 @@ class Pooler(Base):
 
 
 # %% wrong: pads or cuts to five steps
-# says: The number of steps is still fixed
-# says: The file does what your class does, but that is not the contract's function for this size.
+# says: The number of steps is still fixed, or the weights differ from the contract. The 5 must come from
+# says: The file agrees with your class, but for this size your class is not the function of the contract.
 # earns: 0 of 2
 class Pooler(Base):
     def forward(self, x):
@@ -267,8 +267,8 @@ class Pooler(Base):
 
 
 # %% wrong: nan becomes 0 for a single step
-# says: For a single step 0 / 0 gives nan: its weight is 1.
-# says: The file does what your class does, but that is not the contract's function for this size.
+# says: For a single step 0 / 0 gives nan. Its weight must be 1.
+# says: The file agrees with your class, but for this size your class is not the function of the contract.
 # earns: 0 of 2
 class Pooler(Base):
     def forward(self, x):
@@ -277,7 +277,7 @@ class Pooler(Base):
 
 
 # %% wrong: a branch for the single step
-# says: A Python `if` on a shape was decided during export
+# says: The export decided a Python `if` on a shape, so other sizes silently take the same branch.
 # earns: 1 of 2
 # caught: hidden
 class Pooler(Base):
@@ -290,7 +290,7 @@ class Pooler(Base):
 
 # %% wrong: forward returns nothing
 # says: must return a tensor.
-# says: The exporter refuses this model
+# says: The exporter refuses this model. Export it yourself, and read the end of the message.
 # earns: 0 of 2
 class Pooler(Base):
     def forward(self, x):
@@ -299,7 +299,7 @@ class Pooler(Base):
 
 # %% wrong: weights over the batch
 # says: For (4, 5, 6) the numbers differ from those of the given class.
-# says: The file does what your class does, but that is not the contract's function for this size.
+# says: The file agrees with your class, but for this size your class is not the function of the contract.
 # earns: 0 of 2
 class Pooler(Base):
     def forward(self, x):

@@ -54,8 +54,8 @@ class Gate(nn.Module):
 
 
 # %% wrong: the given class
-# says: The Python `if` needs a True or a False during export
-# says: The exporter refuses this layer: solve the first check cell.
+# says: The Python `if` needs True or False during export, but a FakeTensor has no value. Choose with tensors.
+# says: The exporter refuses this layer. Pass the first check cell first.
 # earns: 0 of 3
 # lesson
 class Gate(nn.Module):
@@ -66,8 +66,8 @@ class Gate(nn.Module):
 
 
 # %% wrong: bool of an item
-# says: The Python `if` needs a True or a False during export
-# says: The exporter refuses this layer: solve the first check cell.
+# says: The Python `if` needs True or False during export, but a FakeTensor has no value. Choose with tensors.
+# says: The exporter refuses this layer. Pass the first check cell first.
 # earns: 0 of 3
 class Gate(nn.Module):
     def forward(self, x):
@@ -76,7 +76,7 @@ class Gate(nn.Module):
 
 
 # %% wrong: a decision for each element
-# says: The decision was made per element; it is one decision for the whole batch.
+# says: You decide for each element. Make one decision for the whole batch.
 # earns: 0 of 3
 # lesson
 class Gate(nn.Module):
@@ -85,7 +85,7 @@ class Gate(nn.Module):
 
 
 # %% wrong: a decision for each row
-# says: The decision was made per row; it is one decision for the whole batch.
+# says: You decide for each row. Make one decision for the whole batch.
 # earns: 0 of 3
 class Gate(nn.Module):
     def forward(self, x):
@@ -103,7 +103,7 @@ class Gate(nn.Module):
 
 
 # %% wrong: keeps the first branch
-# says: Only one branch is there
+# says: Your layer has only one branch, or the decision was made once, for the example.
 # earns: 0 of 3
 class Gate(nn.Module):
     def forward(self, x):
@@ -111,7 +111,7 @@ class Gate(nn.Module):
 
 
 # %% wrong: keeps the branch that was taken first
-# says: Only one branch is there
+# says: Your layer has only one branch, or the decision was made once, for the example.
 # says: A mean of 0 (and of nan) belongs to the second branch.
 # earns: 0 of 3
 class Gate(nn.Module):
@@ -124,7 +124,7 @@ class Gate(nn.Module):
 
 
 # %% wrong: plain where over both branches
-# says: The gradient is nan although the value is right
+# says: The value is right, but the gradient is nan, because where() multiplies the other branch's infinite
 # earns: 2 of 3
 # lesson
 class Gate(nn.Module):
@@ -175,7 +175,7 @@ class Gate(nn.Module):
 
 
 # %% wrong: cuts the graph
-# says: No gradient comes back: the layer cuts the graph
+# says: No gradient reaches x, because the layer detaches it (no_grad, detach or .data).
 # earns: 2 of 3
 class Gate(nn.Module):
     def forward(self, x):
@@ -202,7 +202,7 @@ class Gate(nn.Module):
 
 
 # %% wrong: a divisor that is never zero
-# says: In the second branch 0.1 / 0 is inf, as in the given class
+# says: In the second branch 0.1 / 0 is inf, as in the given class. Only the branch that is not chosen may be
 # earns: 2 of 3
 # caught: hidden
 class Gate(nn.Module):
@@ -220,7 +220,7 @@ class Gate(nn.Module):
 
 
 # %% wrong: a decision for each column
-# says: The decision was made per column
+# says: You decide for each column. Make one decision for the whole batch.
 # earns: 0 of 3
 class Gate(nn.Module):
     def forward(self, x):
@@ -229,7 +229,7 @@ class Gate(nn.Module):
 
 
 # %% wrong: the mean must exceed a hundredth
-# says: Only one branch is there, or
+# says: Your layer has only one branch, or the decision was made once, for the example.
 # earns: 2 of 3
 # caught: hidden
 class Gate(nn.Module):

@@ -60,8 +60,8 @@ def export_dynamic(model, example, path):
 
 
 # %% wrong: no dynamic_shapes
-# says: The session accepts only the example's batch size
-# says: solve the first check cell
+# says: The session accepts only the example's batch size. Declare dimension 0, and no other, in dynamic_shapes,
+# says: The model is as before, but the file is not the model in eval mode for any batch. Pass the first check
 # earns: 0 of 2
 # lesson
 def export_dynamic(model, example, path):
@@ -69,8 +69,8 @@ def export_dynamic(model, example, path):
 
 
 # %% wrong: no eval()
-# says: The training branch of the model is in the graph: export in eval mode.
-# says: solve the first check cell
+# says: You exported the training branch of the model. Export in eval mode.
+# says: The model is as before, but the file is not the model in eval mode for any batch. Pass the first check
 # earns: 0 of 2
 # lesson
 def export_dynamic(model, example, path):
@@ -78,7 +78,7 @@ def export_dynamic(model, example, path):
 
 
 # %% wrong: leaves the model in eval mode
-# says: is not in the mode it was in before: put back the flag of each module.
+# says: The model, or one of its layers, is in a different mode than before. Restore the flag of each module.
 # earns: 1 of 2
 # lesson
 def export_dynamic(model, example, path):
@@ -86,7 +86,7 @@ def export_dynamic(model, example, path):
 
 
 # %% wrong: always ends with model.train()
-# says: is not in the mode it was in before: put back the flag of each module.
+# says: The model, or one of its layers, is in a different mode than before. Restore the flag of each module.
 # earns: 1 of 2
 def export_dynamic(model, example, path):
     model.eval()
@@ -97,7 +97,7 @@ def export_dynamic(model, example, path):
 
 
 # %% wrong: remembers the flag of the whole model only
-# says: is not in the mode it was in before: put back the flag of each module.
+# says: The model, or one of its layers, is in a different mode than before. Restore the flag of each module.
 # earns: 1 of 2
 # corner: members
 def export_dynamic(model, example, path):
@@ -110,7 +110,7 @@ def export_dynamic(model, example, path):
 
 
 # %% wrong: external data left on
-# says: The weights went to a second file: external_data=False.
+# says: The weights went into a second file. Use external_data=False.
 # earns: 1 of 2
 # lesson
 def export_dynamic(model, example, path):
@@ -118,21 +118,21 @@ def export_dynamic(model, example, path):
 
 
 # %% wrong: no names
-# says: Input, output and dimension names must be input, output, batch.
+# says: The input must be called input, the output output, and the dimension batch.
 # earns: 1 of 2
 def export_dynamic(model, example, path):
     in_eval(model, example, path, external_data=False, dynamic_shapes=({0: "batch"},), verbose=False)
 
 
 # %% wrong: Dim.DYNAMIC instead of a name
-# says: Input, output and dimension names must be input, output, batch.
+# says: The input must be called input, the output output, and the dimension batch.
 # earns: 1 of 2
 def export_dynamic(model, example, path):
     in_eval(model, example, path, **HOW | {"dynamic_shapes": ({0: torch.export.Dim.DYNAMIC},)})
 
 
 # %% wrong: all dimensions dynamic
-# says: Only the first dimension is dynamic; the others are fixed as in the example.
+# says: Only the first dimension may be dynamic. The others must be fixed as in the example.
 # earns: 1 of 2
 # caught: hidden
 def export_dynamic(model, example, path):
@@ -141,7 +141,7 @@ def export_dynamic(model, example, path):
 
 
 # %% wrong: flags are not put back when the export fails
-# says: is not in the mode it was in before: put back the flag of each module.
+# says: The model, or one of its layers, is in a different mode than before. Restore the flag of each module.
 # earns: 1 of 2
 # caught: hidden
 # corner: caller's modes
@@ -154,7 +154,7 @@ def export_dynamic(model, example, path):
 
 
 # %% wrong: swallows the exception of a failing export
-# says: An export that fails must say so: its exception reaches the caller.
+# says: If the export fails, its exception must reach the caller.
 # earns: 1 of 2
 # caught: hidden
 def export_dynamic(model, example, path):
@@ -165,7 +165,7 @@ def export_dynamic(model, example, path):
 
 
 # %% wrong: dynamic_axes
-# says: The export gives a DeprecationWarning: declare the dimension with dynamic_shapes, not dynamic_axes.
+# says: The export gives a DeprecationWarning. Declare the dimension with dynamic_shapes, not dynamic_axes.
 # earns: 1 of 2
 def export_dynamic(model, example, path):
     axes = {"input": {0: "batch"}, "output": {0: "batch"}}
@@ -173,7 +173,7 @@ def export_dynamic(model, example, path):
 
 
 # %% wrong: the old exporter, its warnings silenced
-# says: This file is not from the default exporter
+# says: This file is not from the default exporter, which runs the model with FakeTensors. dynamo=False uses the
 # earns: 1 of 2
 def export_dynamic(model, example, path):
     axes = {"input": {0: "batch"}, "output": {0: "batch"}}
@@ -183,15 +183,15 @@ def export_dynamic(model, example, path):
 
 
 # %% wrong: does not write to the path
-# says: There is no file at the path that was given.
-# says: solve the first check cell
+# says: There is no file at the given path.
+# says: The model is as before, but the file is not the model in eval mode for any batch. Pass the first check
 # earns: 0 of 2
 def export_dynamic(model, example, path):
     in_eval(model, example, None, **NAMES, dynamic_shapes=({0: "batch"},))
 
 
 # %% wrong: batch in the wrong place
-# says: A dimension was declared dynamic that the layers of the model fix
+# says: You declared a dimension dynamic that the layers of the model fix. Declare only dimension 0.
 # says: The export raised TorchExportError
 # earns: 0 of 2
 def export_dynamic(model, example, path):
@@ -209,7 +209,7 @@ def export_dynamic(model, example, path):
 
 # %% wrong: runs the model once in training mode
 # says: Something else of the model has changed: tensors.
-# says: does not give the numbers of the eval form
+# says: rows, onnxruntime does not return the numbers of eval mode.
 # earns: 0 of 2
 def export_dynamic(model, example, path):
     flags = [(module, module.training) for module in model.modules()]
@@ -240,7 +240,7 @@ def export_dynamic(model, example, path):
 
 
 # %% wrong: switches off dropout only
-# says: onnxruntime does not give the numbers of the eval form.
+# says: rows, onnxruntime does not return the numbers of eval mode.
 # earns: 1 of 2
 # caught: hidden
 def export_dynamic(model, example, path):

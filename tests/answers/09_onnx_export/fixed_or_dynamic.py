@@ -36,27 +36,27 @@ exported = TRUE | {
 
 
 # %% wrong: A's batch taken for dynamic
-# says: Every input dimension that is not declared dynamic is fixed to the example's: A refuses 5 rows.
+# says: Every input dimension that is not declared dynamic is fixed to the example's size, so A refuses 5 rows.
 # earns: 0.8334 of 1
 exported = TRUE | {"A shape": ["batch", 100], "A batch 5": "ok"}
 
 
 # %% wrong: only A's message missed
-# says: A batch 5 = 'ok': Every input dimension that is not declared dynamic is fixed
+# says: A batch 5 = 'ok': Every input dimension that is not declared dynamic is fixed to the example's size, so A refuses 5 rows.
 # earns: 0.9166 of 1
 exported = TRUE | {"A batch 5": "ok"}
 
 
 # %% wrong: B fixed
-# says: The declared dimension appears by its name, the other one is fixed
-# says: With the dimension declared dynamic, any number of rows runs.
+# says: The declared dimension is shown as its name, and the other is fixed: ["batch", 100].
+# says: B declares the dimension dynamic, so any number of rows works.
 # earns: 0.8334 of 1
 # lesson
 exported = TRUE | {"B shape": [2, 100], "B batch 5": "error"}
 
 
 # %% wrong: the file follows the branch, the checker complains
-# says: for 1 row onnxruntime gives 2.0 where PyTorch gives 3.0, without any message.
+# says: The branch was decided during export, with 4 rows, so only `x * 2` is in the graph. For 1 row
 # says: check_model looks at the structure, not at the numbers
 # earns: 0.8334 of 1
 # lesson
@@ -64,13 +64,13 @@ exported = TRUE | {"C onnx": 3.0, "C checker": "error"}
 
 
 # %% wrong: PyTorch gives what the file gives
-# says: C torch = 2.0: The branch was decided during export
+# says: C torch = 2.0: The branch was decided during export, with 4 rows, so only `x * 2` is in the graph. For 1 row
 # earns: 0.9166 of 1
 exported = TRUE | {"C torch": 2.0}
 
 
 # %% wrong: a branch on values is exported
-# says: A branch on values can't be decided for all inputs
+# says: A branch on values can't be decided for all inputs, so torch.export refuses it
 # earns: 0.9166 of 1
 # lesson
 exported = TRUE | {"D export": "ok"}
@@ -83,15 +83,15 @@ exported = TRUE | {"E shape": [8, 6]}
 
 
 # %% wrong: a plain tensor, one file, two files
-# says: C type = 'tensor': The default exporter runs the model with FakeTensors
-# says: A files = 1: Weights are written to a second file
-# says: B files = 2: Weights are written to a second file
+# says: C type = 'tensor': The default exporter runs the model with FakeTensors, which have shapes and dtypes but no data.
+# says: A files = 1: The export writes weights into a second file, <name>.onnx.data, unless external_data=False.
+# says: B files = 2: The export writes weights into a second file, <name>.onnx.data, unless external_data=False.
 # earns: 0.75 of 1
 exported = TRUE | {"C type": "Tensor", "A files": 1, "B files": 2}
 
 
 # %% wrong: True for ok
-# says: B batch 5 = True: With the dimension declared dynamic, any number of rows runs.
+# says: B batch 5 = True: B declares the dimension dynamic, so any number of rows works.
 # earns: 0.9166 of 1
 exported = TRUE | {"B batch 5": True}
 

@@ -62,8 +62,8 @@ class Smooth(nn.Module):
 
 
 # %% wrong: the given loop
-# says: The loop (or a Python list over the steps) was unrolled during export
-# says: The exporter refuses this model: solve the first check cell.
+# says: The export unrolled the loop (or a Python list over the steps), so the number of steps is fixed.
+# says: The exporter refuses this model. Pass the first check cell first.
 # earns: 0 of 3
 # lesson
 class Smooth(Base):
@@ -76,8 +76,8 @@ class Smooth(Base):
 
 
 # %% wrong: a list of rows of the matrix
-# says: The loop (or a Python list over the steps) was unrolled during export
-# says: The exporter refuses this model: solve the first check cell.
+# says: The export unrolled the loop (or a Python list over the steps), so the number of steps is fixed.
+# says: The exporter refuses this model. Pass the first check cell first.
 # earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
@@ -87,8 +87,8 @@ class Smooth(Base):
 
 
 # %% wrong: unbinds time
-# says: The loop (or a Python list over the steps) was unrolled during export
-# says: The exporter refuses this model: solve the first check cell.
+# says: The export unrolled the loop (or a Python list over the steps), so the number of steps is fixed.
+# says: The exporter refuses this model. Pass the first check cell first.
 # earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
@@ -110,8 +110,8 @@ class Smooth(Base):
 
 
 # %% wrong: no mask above the diagonal
-# says: Later steps influence earlier ones
-# says: The values are not those of the loop.
+# says: Later steps influence earlier ones. W[t, s] must be zero for s > t.
+# says: The values differ from those of the loop.
 # earns: 0 of 3
 # lesson
 class Smooth(Base):
@@ -120,8 +120,8 @@ class Smooth(Base):
 
 
 # %% wrong: the absolute lag
-# says: Later steps influence earlier ones
-# says: The values are not those of the loop.
+# says: Later steps influence earlier ones. W[t, s] must be zero for s > t.
+# says: The values differ from those of the loop.
 # earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
@@ -155,8 +155,8 @@ class Smooth(Base):
 
 
 # %% wrong: transposed weights
-# says: Later steps influence earlier ones
-# says: The values are not those of the loop.
+# says: Later steps influence earlier ones. W[t, s] must be zero for s > t.
+# says: The values differ from those of the loop.
 # earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
@@ -164,7 +164,7 @@ class Smooth(Base):
 
 
 # %% wrong: starts at the first step
-# says: The state starts at zero, not at the first step of x.
+# says: The state must start at zero, not at the first step of x.
 # earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
@@ -174,7 +174,7 @@ class Smooth(Base):
 
 
 # %% wrong: without the newest value
-# says: The values are not those of the loop.
+# says: The values differ from those of the loop.
 # earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
@@ -182,7 +182,7 @@ class Smooth(Base):
 
 
 # %% wrong: a and 1 - a exchanged
-# says: You exchanged `a` and `1 - a`.
+# says: You swapped `a` and `1 - a`.
 # earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
@@ -190,7 +190,7 @@ class Smooth(Base):
 
 
 # %% wrong: 0.9 for every a
-# says: The values are not those of the loop.
+# says: The values differ from those of the loop.
 # earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
@@ -198,7 +198,7 @@ class Smooth(Base):
 
 
 # %% wrong: smooths along the last dimension
-# says: The values are not those of the loop.
+# says: The values differ from those of the loop.
 # earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
@@ -207,7 +207,7 @@ class Smooth(Base):
 
 
 # %% wrong: a window of twenty steps
-# says: The values are not those of the loop.
+# says: The values differ from those of the loop.
 # earns: 2 of 3
 class Smooth(Base):
     def forward(self, x):
@@ -215,7 +215,7 @@ class Smooth(Base):
 
 
 # %% wrong: arange in float32 on the CPU
-# says: The weights must follow x in dtype and device.
+# says: The weights must have the dtype and device of x.
 # earns: 2 of 3
 # caught: hidden
 class Smooth(Base):
@@ -225,7 +225,7 @@ class Smooth(Base):
 
 
 # %% wrong: arange with dtype, on the CPU
-# says: The weights must follow x in dtype and device.
+# says: The weights must have the dtype and device of x.
 # earns: 2 of 3
 # caught: hidden
 class Smooth(Base):
@@ -235,7 +235,7 @@ class Smooth(Base):
 
 
 # %% wrong: weights in float32, cast afterwards
-# says: The weights must follow x in dtype and device.
+# says: The weights must have the dtype and device of x.
 # earns: 2 of 3
 # caught: hidden
 class Smooth(Base):
@@ -298,7 +298,7 @@ class Smooth(Base):
 
 
 # %% wrong: weights that sum to one
-# says: The values are not those of the loop.
+# says: The values differ from those of the loop.
 # earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
@@ -307,7 +307,7 @@ class Smooth(Base):
 
 
 # %% wrong: cumulated sum with a floor under the power
-# says: The values are not those of the loop.
+# says: The values differ from those of the loop.
 # earns: 2 of 3
 class Smooth(Base):
     def forward(self, x):
@@ -316,7 +316,7 @@ class Smooth(Base):
 
 
 # %% wrong: a as a float32 buffer
-# says: The weights must follow x in dtype and device.
+# says: The weights must have the dtype and device of x.
 # earns: 2 of 3
 # caught: hidden
 class Smooth(nn.Module):

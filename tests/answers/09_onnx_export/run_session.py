@@ -66,7 +66,7 @@ def run_onnx(session, *inputs):
 
 
 # %% wrong: feeds the name 'input'
-# says: The feed must use the names of session.get_inputs(); they depend on the export.
+# says: Use the names from session.get_inputs(), because they depend on the export.
 # earns: 0 of 2
 # lesson
 def run_onnx(session, *inputs):
@@ -75,8 +75,8 @@ def run_onnx(session, *inputs):
 
 
 # %% wrong: the names that the export of this example gave
-# says: The feed must use the names of session.get_inputs()
-# says: Each session has another number of inputs
+# says: Use the names from session.get_inputs(), because they depend on the export.
+# says: Each session has its own number of inputs, with its own names. Ask session.get_inputs().
 # earns: 0 of 2
 def run_onnx(session, *inputs):
     fed(session, inputs, cast)
@@ -88,7 +88,7 @@ def run_onnx(session, *inputs):
 
 
 # %% wrong: passes tensors
-# says: A session takes NumPy arrays, not tensors
+# says: NumPy arrays, not tensors. Convert on the way in
 # earns: 0 of 2
 # lesson
 def run_onnx(session, *inputs):
@@ -97,7 +97,7 @@ def run_onnx(session, *inputs):
 
 
 # %% wrong: returns NumPy arrays
-# says: A session takes NumPy arrays, not tensors, and gives NumPy arrays, too
+# says: A session takes and returns NumPy arrays, not tensors. Convert on the way in and on the way out.
 # earns: 1 of 2
 def run_onnx(session, *inputs):
     return session.run(None, fed(session, inputs, cast))
@@ -113,7 +113,7 @@ def run_onnx(session, *inputs):
 
 
 # %% wrong: no cast
-# says: Each input has its own type: cast floating tensors
+# says: Each input has its own type. Cast floating-point tensors to the floating-point type that the session
 # earns: 1 of 2
 # lesson
 def run_onnx(session, *inputs):
@@ -122,8 +122,8 @@ def run_onnx(session, *inputs):
 
 
 # %% wrong: casts everything to float32
-# says: Each input has its own type: cast floating tensors
-# says: An input got numbers of the wrong type
+# says: Each input has its own type. Cast floating-point tensors to the floating-point type that the session
+# says: An input got numbers of the wrong type. Follow the order of session.get_inputs(), and leave integers
 # earns: 0 of 2
 def run_onnx(session, *inputs):
     feed = fed(session, inputs, lambda one, tensor: tensor.detach().float().numpy())
@@ -131,7 +131,7 @@ def run_onnx(session, *inputs):
 
 
 # %% wrong: casts floating tensors to float32, whatever is expected
-# says: Each input has its own type: cast floating tensors
+# says: Each input has its own type. Cast floating-point tensors to the floating-point type that the session
 # earns: 1 of 2
 def run_onnx(session, *inputs):
     feed = fed(session, inputs, lambda one, t: (t.detach().float() if t.is_floating_point() else t).numpy())
@@ -139,7 +139,7 @@ def run_onnx(session, *inputs):
 
 
 # %% wrong: a table without float16
-# says: Each input has its own type: cast floating tensors
+# says: Each input has its own type. Cast floating-point tensors to the floating-point type that the session
 # earns: 1 of 2
 # caught: hidden
 def run_onnx(session, *inputs):
@@ -149,7 +149,7 @@ def run_onnx(session, *inputs):
 
 
 # %% wrong: casts in NumPy, which knows no bfloat16
-# says: Each input has its own type: cast floating tensors
+# says: Each input has its own type. Cast floating-point tensors to the floating-point type that the session
 # earns: 1 of 2
 # caught: hidden
 def run_onnx(session, *inputs):
@@ -159,7 +159,7 @@ def run_onnx(session, *inputs):
 
 
 # %% wrong: casts by way of float32
-# says: The output is not what the session gives for these inputs.
+# says: The output differs from what the session returns for these inputs.
 # earns: 1 of 2
 # caught: hidden
 def run_onnx(session, *inputs):
@@ -168,7 +168,7 @@ def run_onnx(session, *inputs):
 
 
 # %% wrong: casts integers too
-# says: An integer tensor where a floating one is expected (or the reverse) is a mistake of the caller
+# says: An integer tensor where the session expects a floating-point tensor (or the reverse) is the caller's
 # earns: 1 of 2
 # caught: hidden
 def run_onnx(session, *inputs):
@@ -178,7 +178,7 @@ def run_onnx(session, *inputs):
 
 
 # %% wrong: refuses integers only, not floating tensors for integers
-# says: An integer tensor where a floating one is expected (or the reverse)
+# says: An integer tensor where the session expects a floating-point tensor (or the reverse) is the caller's
 # earns: 1 of 2
 # caught: hidden
 def run_onnx(session, *inputs):
@@ -191,7 +191,7 @@ def run_onnx(session, *inputs):
 
 
 # %% wrong: a TypeError without the name
-# says: raise TypeError with the input's name
+# says: An integer tensor where the session expects a floating-point tensor (or the reverse) is the caller's
 # earns: 1 of 2
 # caught: hidden
 def run_onnx(session, *inputs):
@@ -203,7 +203,7 @@ def run_onnx(session, *inputs):
 
 
 # %% wrong: zip without a look at the lengths
-# says: Too many or too few inputs: raise ValueError with the expected names
+# says: There are too many or too few inputs. Raise ValueError with the expected names (zip silently drops the
 # earns: 1 of 2
 # caught: hidden
 def run_onnx(session, *inputs):
@@ -211,7 +211,7 @@ def run_onnx(session, *inputs):
 
 
 # %% wrong: a ValueError without names
-# says: Too many or too few inputs: raise ValueError with the expected names
+# says: There are too many or too few inputs. Raise ValueError with the expected names (zip silently drops the
 # earns: 1 of 2
 # caught: hidden
 def run_onnx(session, *inputs):
@@ -229,14 +229,14 @@ def run_onnx(session, *inputs):
 
 
 # %% wrong: a list with the first output only
-# says: All outputs are wanted, in order, as a list.
+# says: Return all outputs, in order, as a list.
 # earns: 1 of 2
 def run_onnx(session, *inputs):
     return [torch.from_numpy(session.run(None, fed(session, inputs, cast))[0])]
 
 
 # %% wrong: outputs sorted by name
-# says: The outputs are not what the session gives for these inputs, in its order.
+# says: The outputs differ from those that the session returns for these inputs, in its order.
 # earns: 1 of 2
 def run_onnx(session, *inputs):
     names = sorted(one.name for one in session.get_outputs())
@@ -244,8 +244,8 @@ def run_onnx(session, *inputs):
 
 
 # %% wrong: inputs in the order of the alphabet
-# says: Each input has its own type: cast
-# says: An input got numbers of the wrong type
+# says: Each input has its own type. Cast floating-point tensors to the floating-point type that the session
+# says: An input got numbers of the wrong type. Follow the order of session.get_inputs(), and leave integers
 # earns: 0 of 2
 def run_onnx(session, *inputs):
     feed = fed(session, inputs, cast)
@@ -255,14 +255,14 @@ def run_onnx(session, *inputs):
 
 
 # %% wrong: outputs in float64
-# says: An output came as torch.float64; the session gave torch.float32.
+# says: You return an output as torch.float64, but the session gave torch.float32.
 # earns: 0 of 2
 def run_onnx(session, *inputs):
     return [torch.from_numpy(a).double() for a in session.run(None, fed(session, inputs, cast))]
 
 
 # %% wrong: casts the caller's tensor in place
-# says: A tensor that was given has changed.
+# says: Your code changed one of the given tensors.
 # earns: 1 of 2
 def run_onnx(session, *inputs):
     for tensor in inputs:
@@ -292,7 +292,7 @@ def run_onnx(session, *inputs):
 
 
 # %% wrong: casts every input to the type of the first one
-# says: Each input has its own type: cast floating tensors
+# says: Each input has its own type. Cast floating-point tensors to the floating-point type that the session
 # earns: 1 of 2
 # caught: hidden
 def run_onnx(session, *inputs):
@@ -304,7 +304,7 @@ def run_onnx(session, *inputs):
 
 
 # %% wrong: outputs that lost their dtype and, where they are numbers, their shape
-# says: An output came as torch.
+# says: You return an output as
 # earns: 1 of 2
 # corner: 0-d
 def run_onnx(session, *inputs):
@@ -312,7 +312,7 @@ def run_onnx(session, *inputs):
 
 
 # %% wrong: writes all results of a shape into one buffer
-# says: The outputs are not what the session gives
+# says: The outputs differ from those that the session returns for these inputs, in its order.
 # earns: 1 of 2
 # caught: hidden
 def run_onnx(session, *inputs):

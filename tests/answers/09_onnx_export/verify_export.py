@@ -127,7 +127,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 
 # %% wrong: the checker alone
-# says: The checker only looks at the structure: a file with altered weights passes it. Compare numbers.
+# says: The checker looks only at the structure, so a file with changed weights passes. Compare numbers.
 # says: must be a problem `shape:`
 # earns: 1 of 3
 # lesson
@@ -141,7 +141,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 
 # %% wrong: compares the first input only
-# says: All inputs are tried, also after a problem.
+# says: Try all inputs, even after a problem.
 # earns: 1 of 3
 # lesson
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
@@ -149,8 +149,8 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 
 # %% wrong: compares the last input only
-# says: Only one input was compared
-# says: A file that onnx.checker refuses must be reported as one entry `checker:`.
+# says: You compared only one input
+# says: If onnx.checker refuses the file, report one entry `checker:`.
 # says: An output of shape (1, N) where (N, 1) is expected must be a problem `shape:`, though NumPy
 # earns: 0 of 3
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
@@ -159,7 +159,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 
 # %% wrong: stops after the first problem
-# says: All inputs are tried, also after a problem.
+# says: Try all inputs, even after a problem.
 # earns: 1 of 3
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return verified(path, model, inputs, rtol, atol, stop=True)
@@ -174,8 +174,8 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 
 # %% wrong: no eval()
-# says: The PyTorch side ran in training mode
-# says: The PyTorch side ran in training mode: call model.eval() first.
+# says: You ran the model in training mode
+# says: You ran the model in training mode. Call model.eval() first.
 # earns: 1 of 3
 # lesson
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
@@ -183,8 +183,8 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 
 # %% wrong: compares with ==
-# says: Bit equality is too strict
-# says: The tolerances rtol and atol, or their default values, are not used.
+# says: You refuse a good file. Bit equality is too strict, because the runtimes add in different orders. Use
+# says: You don't use the tolerances rtol and atol, or change their default values.
 # earns: 1 of 3
 # lesson
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
@@ -195,14 +195,14 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 
 # %% wrong: exceptions of onnxruntime pass through
-# says: it must become an entry of the list.
+# says: An exception from the checker or the runtime ended your function. It must become an entry of the list.
 # earns: 2 of 3
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return verified(path, model, inputs, rtol, atol, catch=False)
 
 
 # %% wrong: exceptions of the checker pass through
-# says: it must become an entry of the list.
+# says: An exception from the checker or the runtime ended your function. It must become an entry of the list.
 # earns: 2 of 3
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     onnx.checker.check_model(path)
@@ -210,7 +210,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 
 # %% wrong: the first output only
-# says: Only the first output was compared.
+# says: You compared only the first output.
 # earns: 2 of 3
 # caught: hidden
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
@@ -218,7 +218,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 
 # %% wrong: asks whether the difference exceeds the tolerance
-# says: NaN slipped through
+# says: Your code missed a NaN. A comparison like (diff > tol).any() is False for NaN.
 # earns: 2 of 3
 # corner: nan
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
@@ -229,14 +229,14 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 
 # %% wrong: leaves the model in eval mode
-# says: The model, or a frozen layer of it, is in another mode afterwards
+# says: The model, or a frozen layer, is in a different mode afterwards. Restore each flag.
 # earns: 2 of 3
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return verified(path, model, inputs, rtol, atol, restore="")
 
 
 # %% wrong: model.train(old) at the end
-# says: The model, or a frozen layer of it, is in another mode afterwards
+# says: The model, or a frozen layer, is in a different mode afterwards. Restore each flag.
 # earns: 2 of 3
 # corner: members
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
@@ -244,7 +244,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 
 # %% wrong: puts the flags back only where all went well
-# says: The model, or a frozen layer of it, is in another mode afterwards
+# says: The model, or a frozen layer, is in a different mode afterwards. Restore each flag.
 # earns: 2 of 3
 # caught: hidden
 # corner: caller's modes
@@ -257,7 +257,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 
 # %% wrong: no checker, a refused file is a problem of running
-# says: A file that onnx.checker refuses must be reported as one entry `checker:`.
+# says: If onnx.checker refuses the file, report one entry `checker:`.
 # earns: 2 of 3
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     try:
@@ -269,7 +269,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 
 # %% wrong: no checker, what onnxruntime refuses to load is called checker
-# says: A file that onnx.checker refuses must be reported as one entry `checker:`.
+# says: If onnx.checker refuses the file, report one entry `checker:`.
 # earns: 2 of 3
 # caught: hidden
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
@@ -281,7 +281,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 
 # %% wrong: goes on after the checker's refusal
-# says: Where the checker refuses the file, nothing is run.
+# says: If the checker refuses the file, don't run anything.
 # earns: 2 of 3
 # caught: hidden
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
@@ -292,7 +292,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 
 # %% wrong: accepts an empty list
-# says: No inputs means that nothing was verified: ValueError.
+# says: Without inputs nothing is verified, so raise ValueError.
 # earns: 2 of 3
 # caught: hidden
 # corner: empty
@@ -301,7 +301,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 
 # %% wrong: gradients are tracked
-# says: Gradients are tracked: run the model under no_grad.
+# says: Your code tracks gradients. Run the model under no_grad.
 # earns: 2 of 3
 # caught: hidden
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
@@ -309,7 +309,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 
 # %% wrong: tolerances of its own
-# says: The tolerances rtol and atol, or their default values, are not used.
+# says: You don't use the tolerances rtol and atol, or change their default values.
 # earns: 2 of 3
 # caught: hidden
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
@@ -317,7 +317,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 
 # %% wrong: atol larger by default
-# says: The tolerances rtol and atol, or their default values, are not used.
+# says: You don't use the tolerances rtol and atol, or change their default values.
 # earns: 2 of 3
 # caught: hidden
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-3):
@@ -325,22 +325,22 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-3):
 
 
 # %% wrong: entries without the index
-# says: Every entry must tell the index of its input
+# says: Every entry must contain the index of its input, and the entries must follow the order of the inputs.
 # earns: 1 of 3
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return verified(path, model, inputs, rtol, atol, place=lambda n: ": this input")
 
 
 # %% wrong: counts inputs from 1
-# says: Every entry must tell the index of its input
+# says: Every entry must contain the index of its input, and the entries must follow the order of the inputs.
 # earns: 1 of 3
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return verified(path, model, inputs, rtol, atol, place=lambda n: f": input {n + 1}")
 
 
 # %% wrong: entries without a kind
-# says: Every entry begins with its kind
-# says: A file that onnx.checker refuses must be reported as one entry `checker:`.
+# says: Every entry must start with its kind: checker:, run:, shape: or value:.
+# says: If onnx.checker refuses the file, report one entry `checker:`.
 # earns: 0 of 3
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return [f"problem with {one}" for one in verified(path, model, inputs, rtol, atol)]
@@ -348,7 +348,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 # %% wrong: True or False
 # says: The result must be a list of strings.
-# says: A file that onnx.checker refuses must be reported as one entry `checker:`.
+# says: If onnx.checker refuses the file, report one entry `checker:`.
 # earns: 0 of 3
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return not verified(path, model, inputs, rtol, atol)
@@ -382,7 +382,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 
 # %% wrong: the tolerance of the largest value for all
-# says: Each number has a tolerance of its own
+# says: Each number has its own tolerance, atol + rtol * |value|, and here a small number differs by more than
 # earns: 2 of 3
 # caught: hidden
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
@@ -393,7 +393,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 
 # %% wrong: rtol and atol exchanged
-# says: The tolerances rtol and atol, or their default values, are not used.
+# says: You don't use the tolerances rtol and atol, or change their default values.
 # earns: 2 of 3
 # caught: hidden
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
@@ -409,14 +409,14 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 # %% wrong: an entry in place of a list
 # says: The result must be a list of strings.
-# says: A file that onnx.checker refuses must be reported as one entry `checker:`.
+# says: If onnx.checker refuses the file, report one entry `checker:`.
 # earns: 0 of 3
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return "\n".join(verified(path, model, inputs, rtol, atol))
 
 
 # %% wrong: ends with its first problem
-# says: All inputs are tried, also after a problem.
+# says: Try all inputs, even after a problem.
 # earns: 1 of 3
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     if not inputs:
@@ -449,7 +449,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 
 # %% wrong: one problem for each input
-# says: All outputs are compared, also after a problem with the first one: each gives an entry.
+# says: Compare all outputs, even after a problem with the first. Each output that differs gives an entry.
 # earns: 2 of 3
 # caught: hidden
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):

@@ -21,47 +21,47 @@ witnesses = TRUE | {"branch": torch.full((3, 2), -100.0).t(), "center": torch.li
 
 
 # %% wrong: believes verify
-# says: branch: verify=True ran the file once, on the example that it was exported from.
+# says: : this file is wrong. verify=True ran it once, on the example of the export, which says nothing about
 # earns: 1 of 2
 # lesson
 witnesses = dict.fromkeys(TRUE)
 
 
 # %% wrong: None for the file without dynamic sizes
-# says: center: verify=True ran the file once, on the example that it was exported from.
+# says: : this file is wrong. verify=True ran it once, on the example of the export, which says nothing about
 # earns: 1 of 2
 # lesson
 witnesses = TRUE | {"center": None}
 
 
 # %% wrong: three rows for the branch
-# says: branch: here file and model agree, so this input proves nothing.
+# says: : the file and the model agree on your input, so it proves nothing. What did the exporter decide from
 # earns: 1 of 2
 # lesson
 witnesses = TRUE | {"branch": torch.ones(3, 3)}
 
 
 # %% wrong: zeros for the branch
-# says: branch: here file and model agree, so this input proves nothing.
+# says: : the file and the model agree on your input, so it proves nothing. What did the exporter decide from
 # earns: 1 of 2
 witnesses = TRUE | {"branch": torch.zeros(1, 3)}
 
 
 # %% wrong: the size of the example
-# says: center: 4 rows, the very size that verify tried.
+# says: : your input has 4 rows, the size that verify tried.
 # earns: 1 of 2
 witnesses = TRUE | {"center": torch.randn(4, 3)}
 
 
 # %% wrong: an input for the file that computes its places
-# says: places: this file is right, here too: the size is computed in the graph.
+# says: : this file is right for your input as well, because the graph computes the size. Look at the nodes.
 # earns: 1 of 2
 # lesson
 witnesses = TRUE | {"places": torch.ones(7, 3)}
 
 
 # %% wrong: an input for the average
-# says: average: this file is right, here too: the size is computed in the graph.
+# says: : this file is right for your input as well, because the graph computes the size. Look at the nodes.
 # earns: 1 of 2
 witnesses = TRUE | {"average": torch.ones(1, 3)}
 
@@ -85,13 +85,13 @@ witnesses = TRUE | {"branch": True, "center": True}
 
 
 # %% wrong: an input for each file
-# says: places: this file is right, here too
+# says: : this file is right for your input as well, because the graph computes the size. Look at the nodes.
 # earns: 1 of 2
 witnesses = dict.fromkeys(TRUE, torch.ones(1, 3))
 
 
 # %% wrong: one item is left open
-# says: The item average is still open: give an input, or None.
+# says: is still open. Give an input, or None.
 # earns: 1 of 2
 witnesses = TRUE | {"average": ...}
 

@@ -104,7 +104,7 @@ def onnx_size(path):
 
 
 # %% wrong: loads external data after a look at the references
-# says: External data must not be loaded
+# says: Don't load external data. This model has 40 gigabytes of them.
 # earns: 1 of 2
 # caught: hidden
 def onnx_size(path):
@@ -114,7 +114,7 @@ def onnx_size(path):
 
 
 # %% wrong: expects <path>.data
-# says: The external file is not always called <name>.onnx.data
+# says: The external file is not always called <name>.onnx.data. Read its location from the initializers.
 # earns: 0 of 2
 # lesson
 def onnx_size(path):
@@ -125,7 +125,7 @@ def onnx_size(path):
 
 
 # %% wrong: takes <path>.data where it is there
-# says: Other files of the folder do not belong to the model.
+# says: Other files in the folder do not belong to the model.
 # earns: 1 of 2
 # caught: hidden
 def onnx_size(path):
@@ -137,14 +137,14 @@ def onnx_size(path):
 
 
 # %% wrong: takes every file of the folder
-# says: Other files of the folder do not belong to the model.
+# says: Other files in the folder do not belong to the model.
 # earns: 1 of 2
 def onnx_size(path):
     return measured(path, locate=lambda ones, path: set(os.listdir(os.path.dirname(path))))
 
 
 # %% wrong: 4 bytes for each element
-# says: Not every weight has 4 bytes per element
+# says: Not every weight has 4 bytes per element. Its data_type says how many.
 # earns: 1 of 2
 # lesson
 def onnx_size(path):
@@ -152,7 +152,7 @@ def onnx_size(path):
 
 
 # %% wrong: length of raw_data inside
-# says: Not every weight lies in raw_data
+# says: Not every weight is stored in raw_data. Multiply the number of elements by the bytes per element.
 # earns: 1 of 2
 # caught: hidden
 def onnx_size(path):
@@ -160,7 +160,7 @@ def onnx_size(path):
 
 
 # %% wrong: does not look whether the files exist
-# says: A referenced file that is missing must raise FileNotFoundError with its name.
+# says: If a referenced file is missing, raise FileNotFoundError with its name.
 # earns: 1 of 2
 # caught: hidden
 def onnx_size(path):
@@ -168,7 +168,7 @@ def onnx_size(path):
 
 
 # %% wrong: raises without the name
-# says: A referenced file that is missing must raise FileNotFoundError with its name.
+# says: If a referenced file is missing, raise FileNotFoundError with its name.
 # earns: 1 of 2
 # caught: hidden
 def onnx_size(path):
@@ -179,7 +179,7 @@ def onnx_size(path):
 
 
 # %% wrong: leaves out what is missing
-# says: A referenced file that is missing must raise FileNotFoundError with its name.
+# says: If a referenced file is missing, raise FileNotFoundError with its name.
 # earns: 1 of 2
 # caught: hidden
 def onnx_size(path):
@@ -188,21 +188,21 @@ def onnx_size(path):
 
 
 # %% wrong: graph is the size of the file
-# says: `graph` is the structure alone
+# says: `graph` is the size of the .onnx file minus the weights that are stored inside it, and only those.
 # earns: 0 of 2
 def onnx_size(path):
     return measured(path, graph=lambda path, inside, weights: os.path.getsize(path))
 
 
 # %% wrong: graph without all weights
-# says: `graph` is the structure alone
+# says: `graph` is the size of the .onnx file minus the weights that are stored inside it, and only those.
 # earns: 0 of 2
 def onnx_size(path):
     return measured(path, graph=lambda path, inside, weights: os.path.getsize(path) - weights)
 
 
 # %% wrong: counts external tensors only where there are some
-# says: Small weights stay inside the .onnx file even with external data
+# says: Small weights stay inside the .onnx file even with external data, so a model can have both.
 # earns: 0 of 2
 def onnx_size(path):
     came = measured(path)
@@ -210,14 +210,14 @@ def onnx_size(path):
 
 
 # %% wrong: counts inside only
-# says: The weights in the external file are not counted.
+# says: You don't count the weights in the external file.
 # earns: 0 of 2
 def onnx_size(path):
     return measured(path, only=lambda one: not uses_external_data(one))
 
 
 # %% wrong: the first external file only
-# says: A file is missing; each initializer has a location of its own, or none.
+# says: Your list lacks a file. Each initializer may have its own location, or none.
 # earns: 1 of 2
 def onnx_size(path):
     return measured(
@@ -230,7 +230,7 @@ def onnx_size(path):
 
 
 # %% wrong: whole paths
-# says: The names must be relative to the model's folder
+# says: The names must be relative to the model's folder.
 # earns: 0 of 2
 def onnx_size(path):
     came = measured(path)
@@ -238,7 +238,7 @@ def onnx_size(path):
 
 
 # %% wrong: the model's file first
-# says: The names must be sorted, and each must be there once.
+# says: The names must be sorted, and each must be listed once.
 # earns: 1 of 2
 def onnx_size(path):
     came = measured(path)
@@ -246,8 +246,8 @@ def onnx_size(path):
 
 
 # %% wrong: the size of the external file
-# says: The weights have 1200 bytes
-# says: The weights have 1480 bytes, and you count 1813.
+# says: bytes, but you count
+# says: bytes, but you count
 # earns: 0 of 2
 def onnx_size(path):
     came = measured(path)
@@ -271,7 +271,7 @@ def onnx_size(path):
 
 
 # %% wrong: whole external files, with the gaps between the weights
-# says: The weights have 1480 bytes
+# says: bytes, but you count
 # earns: 1 of 2
 def onnx_size(path):
     came = measured(path)
@@ -283,7 +283,7 @@ def onnx_size(path):
 
 
 # %% wrong: graph is a copy without weights
-# says: `graph` is the structure alone
+# says: `graph` is the size of the .onnx file minus the weights that are stored inside it, and only those.
 # earns: 0 of 2
 def onnx_size(path):
     def rest(path, inside, weights):
@@ -303,7 +303,7 @@ def onnx_size(path):
 
 
 # %% wrong: a weight without elements counts as one
-# says: The number of elements is the product of the sizes
+# says: The number of elements is the product of dims. It is 1 if dims is empty, and 0 if a size is 0.
 # earns: 1 of 2
 # caught: hidden
 # corner: empty
@@ -312,7 +312,7 @@ def onnx_size(path):
 
 
 # %% wrong: a weight without dimensions does not count
-# says: The number of elements is the product of the sizes
+# says: The number of elements is the product of dims. It is 1 if dims is empty, and 0 if a size is 0.
 # earns: 1 of 2
 # caught: hidden
 # corner: 0-d

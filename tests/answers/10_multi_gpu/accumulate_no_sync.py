@@ -67,7 +67,7 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 
 # %% wrong: sets require_backward_grad_sync by hand and never restores it
-# says: After the step DDP no longer synchronises
+# says: After your step DDP no longer synchronises, because you didn't restore its no_sync setting.
 # earns: 1 of 2
 # caught: hidden
 # corner: caller's modes
@@ -87,7 +87,7 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 
 # %% wrong: no no_sync at all
-# says: Gradients were synchronised for every micro-batch: correct, but k times the traffic.
+# says: You synchronised the gradients for every micro-batch. That is correct, but with k micro-batches it is k
 # earns: 0 of 2
 # lesson
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
@@ -104,7 +104,7 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 
 # %% wrong: no_sync around backward only
-# says: Gradients were synchronised for every micro-batch
+# says: You synchronised the gradients for every micro-batch. That is correct, but with k micro-batches it is k
 # earns: 0 of 2
 # lesson
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
@@ -122,7 +122,7 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 
 # %% wrong: no_sync around everything
-# says: The gradients were never synchronised and the ranks drift apart
+# says: The gradients were never synchronised, so the ranks drift apart. Either the last micro-batch also ran
 # earns: 0 of 2
 # lesson
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
@@ -140,7 +140,7 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 
 # %% wrong: calls ddp.module
-# says: or you called ddp.module, which bypasses DDP
+# says: The gradients were never synchronised, so the ranks drift apart. Either the last micro-batch also ran
 # earns: 0 of 2
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
     if not micro_batches:
@@ -177,7 +177,7 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 
 # %% wrong: losses not divided
-# says: The step is k times too large: divide each loss by the number of micro-batches.
+# says: With k micro-batches your step is k times too large. Divide each loss by the number of micro-batches.
 # earns: 0 of 2
 # lesson
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
@@ -195,7 +195,7 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 
 # %% wrong: no zero_grad
-# says: Gradients from before the call leaked in: zero_grad first.
+# says: Gradients from before the call were added. Call zero_grad first.
 # earns: 1 of 2
 # caught: hidden
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
@@ -212,7 +212,7 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 
 # %% wrong: zero_grad after the step only
-# says: Gradients from before the call leaked in: zero_grad first.
+# says: Gradients from before the call were added. Call zero_grad first.
 # earns: 1 of 2
 # caught: hidden
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
@@ -230,7 +230,7 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 
 # %% wrong: steps after each micro-batch
-# says: The optimizer stepped before all micro-batches were in.
+# says: The optimizer stepped once for each micro-batch.
 # earns: 0 of 2
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
     if not micro_batches:
@@ -262,7 +262,7 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 
 # %% wrong: returns 0.0 for no micro-batches
-# says: No micro-batches must raise ValueError.
+# says: If there are no micro-batches, raise ValueError.
 # earns: 1 of 2
 # caught: hidden
 # corner: empty
@@ -281,7 +281,7 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 
 # %% wrong: no micro-batches raise IndexError
-# says: No micro-batches must raise ValueError.
+# says: If there are no micro-batches, raise ValueError.
 # earns: 1 of 2
 # caught: hidden
 # corner: empty
@@ -361,7 +361,7 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 
 # %% wrong: only rank 0 works
-# says: A rank waits in a backward or a collective that the other never reaches
+# says: A rank waits in a backward or a collective that the other rank never reaches. All ranks must make the
 # earns: 0 of 2
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
     if not micro_batches:
@@ -378,7 +378,7 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 
 # %% wrong: all micro-batches in one
-# says: Several micro-batches went forward before a backward came
+# says: You ran several forwards before a backward, so their activations fill the memory together. Call backward
 # earns: 1 of 2
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
     if not micro_batches:
@@ -392,7 +392,7 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 
 # %% wrong: one backward of the summed losses
-# says: Several micro-batches went forward before a backward came
+# says: You ran several forwards before a backward, so their activations fill the memory together. Call backward
 # earns: 1 of 2
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
     if not micro_batches:
@@ -405,7 +405,7 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 
 # %% wrong: returns the mean over all ranks
-# says: You return the mean over all ranks
+# says: You return the mean over all ranks. Return the mean of this rank's own losses.
 # earns: 1 of 2
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
     if not micro_batches:

@@ -55,7 +55,7 @@ def average_gradients(model):
 
 
 # %% wrong: no division
-# says: The gradients were summed: all_reduce adds. Divide by the world size.
+# says: You summed the gradients, because all_reduce adds. Divide by the world size.
 # earns: 0 of 2
 # lesson
 def average_gradients(model):
@@ -68,7 +68,7 @@ def average_gradients(model):
 
 
 # %% wrong: divides by 2
-# says: The divisor is fixed to 2: use dist.get_world_size().
+# says: You always divide by 2. Use dist.get_world_size().
 # earns: 1 of 2
 # caught: hidden
 def average_gradients(model):
@@ -82,7 +82,7 @@ def average_gradients(model):
 
 
 # %% wrong: all_reduce on the parameters
-# says: The parameters were averaged, not the gradients.
+# says: You averaged the parameters, not the gradients.
 # earns: 0 of 2
 def average_gradients(model):
     with torch.no_grad():
@@ -92,7 +92,7 @@ def average_gradients(model):
 
 
 # %% wrong: parameters and gradients moved by one step
-# says: only gradients are to be averaged
+# says: Your code changed a parameter. Average only gradients.
 # earns: 0 of 2
 def average_gradients(model):
     for p in model.parameters():
@@ -104,7 +104,7 @@ def average_gradients(model):
 
 
 # %% wrong: skips None gradients
-# says: A rank skipped the collective of a parameter without gradient
+# says: A rank skipped the collective for a parameter without a gradient
 # earns: 0 of 2
 # lesson
 def average_gradients(model):
@@ -128,14 +128,14 @@ def average_gradients(model):
 
 
 # %% wrong: wraps the model in DDP
-# says: Write it with collectives, without DistributedDataParallel.
+# says: Use only collectives, without DistributedDataParallel.
 # earns: 0 of 2
 def average_gradients(model):
     DistributedDataParallel(model)
 
 
 # %% wrong: wraps the model in nn.parallel.DistributedDataParallel
-# says: Write it with collectives, without DistributedDataParallel.
+# says: Use only collectives, without DistributedDataParallel.
 # earns: 0 of 2
 def average_gradients(model):
     nn.parallel.DistributedDataParallel(model)
@@ -147,7 +147,7 @@ def average_gradients(model):
 
 
 # %% wrong: divides by the number of ranks that had a gradient
-# says: A rank without gradient counts as zeros: the divisor is the world size
+# says: A rank without a gradient counts as zeros. Divide by the world size, not by the number of ranks that
 # earns: 0 of 2
 # lesson
 def average_gradients(model):
@@ -161,7 +161,7 @@ def average_gradients(model):
 
 
 # %% wrong: takes part with zeros but writes the result only where a gradient was
-# says: A parameter that was unused on one rank has no gradient there afterwards
+# says: A parameter that was unused on one rank has no gradient there afterwards, so the ranks would drift apart.
 # earns: 0 of 2
 # lesson
 def average_gradients(model):
@@ -174,7 +174,7 @@ def average_gradients(model):
 
 
 # %% wrong: forgets to store the result
-# says: nothing was averaged
+# says: The gradients are still those of each rank alone, because nothing was averaged.
 # earns: 0 of 2
 def average_gradients(model):
     for p in model.parameters():
@@ -187,7 +187,7 @@ def average_gradients(model):
 
 
 # %% wrong: all_reduce into a non-contiguous gradient's copy
-# says: nothing was averaged
+# says: The gradients are still those of each rank alone, because nothing was averaged.
 # earns: 1 of 2
 # caught: hidden
 def average_gradients(model):
@@ -203,7 +203,7 @@ def average_gradients(model):
 
 
 # %% wrong: flattens without undoing the strides
-# says: A gradient that is not contiguous was taken as it lies in memory
+# says: You sent a non-contiguous gradient in memory order, but on another rank the same numbers have a
 # earns: 1 of 2
 # caught: hidden
 def average_gradients(model):
@@ -243,7 +243,7 @@ def average_gradients(model):
 
 
 # %% wrong: only the first parameter
-# says: The gradients are still those of each rank alone
+# says: The gradients are still those of each rank alone, because nothing was averaged.
 # earns: 0 of 2
 def average_gradients(model):
     first = next(model.parameters())
@@ -252,7 +252,7 @@ def average_gradients(model):
 
 
 # %% wrong: zeros of the default dtype
-# says: needs the shape and the dtype of its parameter
+# says: The ranks passed different amounts of data to one collective. Zeros for a missing gradient need the
 # earns: 1 of 2
 # caught: hidden
 def average_gradients(model):
@@ -273,7 +273,7 @@ def average_gradients(model):
 
 
 # %% wrong: only rank 0 averages
-# says: A rank skipped the collective of a parameter without gradient (or more than that)
+# says: A rank skipped the collective for a parameter without a gradient (or skipped more), and the other waits
 # earns: 0 of 2
 def average_gradients(model):
     if dist.get_rank() == 0:
@@ -298,7 +298,7 @@ def average_gradients(model):
 
 
 # %% wrong: hands .grad over as it lies in memory
-# says: A gradient that is not contiguous was taken as it lies in memory
+# says: You sent a non-contiguous gradient in memory order, but on another rank the same numbers have a
 # earns: 1 of 2
 # caught: hidden
 def average_gradients(model):
@@ -311,7 +311,7 @@ def average_gradients(model):
 
 
 # %% wrong: PyTorch's tutorial
-# says: A gradient can be None: that rank did not use the parameter.
+# says: A gradient can be None, because a rank may not have used the parameter.
 # earns: 0 of 2
 def average_gradients(model):
     size = float(dist.get_world_size())

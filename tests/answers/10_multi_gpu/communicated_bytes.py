@@ -66,7 +66,7 @@ def meter_ddp(model, dtype=None):
 
 
 # %% wrong: no division by the world size
-# says: The gradients are sums: with a hook of your own DDP no longer divides by the world size.
+# says: The gradients are sums, because DDP doesn't divide by the world size if you register a hook.
 # earns: 0 of 1
 # lesson
 def meter_ddp(model, dtype=None):
@@ -83,7 +83,7 @@ def meter_ddp(model, dtype=None):
 
 
 # %% wrong: divides twice
-# says: The gradients are too small: they were divided by the world size twice.
+# says: The gradients are too small, because you divide them by the world size twice.
 # earns: 0 of 1
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
@@ -100,7 +100,7 @@ def meter_ddp(model, dtype=None):
 
 
 # %% wrong: the hook returns the local buffer
-# says: The gradients differ between the ranks: the hook must all_reduce.
+# says: The gradients differ between the ranks. The hook must call all_reduce.
 # earns: 0 of 1
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
@@ -117,7 +117,7 @@ def meter_ddp(model, dtype=None):
 
 
 # %% wrong: counts before compressing
-# says: The meter counts the float32 buffer although bfloat16 was sent: count what you hand to all_reduce.
+# says: The meter counts the float32 buffer although
 # earns: 0.5 of 1
 # lesson
 def meter_ddp(model, dtype=None):
@@ -135,7 +135,7 @@ def meter_ddp(model, dtype=None):
 
 
 # %% wrong: counts half but sends float32
-# says: The dtype was ignored: nothing was sent in the smaller format.
+# says: Your code ignores dtype, so nothing was sent in the smaller format.
 # earns: 0.5 of 1
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
@@ -151,7 +151,7 @@ def meter_ddp(model, dtype=None):
 
 
 # %% wrong: ignores dtype
-# says: The dtype was ignored: nothing was sent in the smaller format.
+# says: Your code ignores dtype, so nothing was sent in the smaller format.
 # earns: 0.5 of 1
 # lesson
 def meter_ddp(model, dtype=None):
@@ -168,7 +168,7 @@ def meter_ddp(model, dtype=None):
 
 
 # %% wrong: computes the bytes from the parameters once
-# says: The number came from the parameters: frozen layers are not sent
+# says: You computed the number from the parameters. But frozen layers are not sent, nothing is sent under
 # earns: 0 of 1
 # lesson
 def meter_ddp(model, dtype=None):
@@ -179,7 +179,7 @@ def meter_ddp(model, dtype=None):
 
 
 # %% wrong: adds all parameters' bytes per call
-# says: The number came from the parameters
+# says: You computed the number from the parameters. But frozen layers are not sent, nothing is sent under
 # earns: 0.5 of 1
 # caught: hidden
 # corner: members
@@ -198,7 +198,7 @@ def meter_ddp(model, dtype=None):
 
 
 # %% wrong: adds the trainable parameters' bytes per call
-# says: count the bucket that is sent
+# says: You count the bytes of all parameters for each bucket. Count only the bucket that is sent.
 # earns: 0.5 of 1
 # caught: hidden
 def meter_ddp(model, dtype=None):
@@ -216,7 +216,7 @@ def meter_ddp(model, dtype=None):
 
 
 # %% wrong: sets the meter in every call
-# says: The meter must keep growing over several steps
+# says: The meter must keep growing over several steps. It counts the bytes and calls of every all_reduce once
 # earns: 0 of 1
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
@@ -232,7 +232,7 @@ def meter_ddp(model, dtype=None):
 
 
 # %% wrong: returns the tensor
-# says: The hook must return a torch.futures.Future holding the tensor.
+# says: The hook must return a torch.futures.Future whose value is the tensor.
 # earns: 0 of 1
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
@@ -249,7 +249,7 @@ def meter_ddp(model, dtype=None):
 
 
 # %% wrong: counts numbers
-# says: Count bytes, not numbers.
+# says: The meter counts numbers. Count bytes.
 # earns: 0 of 1
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
@@ -303,7 +303,7 @@ def meter_ddp(model, dtype=None):
 
 
 # %% wrong: always half precision
-# says: The meter does not count the bytes that were handed to all_reduce.
+# says: The meter does not count the bytes that were passed to all_reduce.
 # says: The gradients are not the mean over the ranks.
 # earns: 0 of 1
 def meter_ddp(model, dtype=None):
@@ -335,7 +335,7 @@ def meter_ddp(model, dtype=None):
 
 
 # %% wrong: returns a copy of the meter
-# says: The meter stayed 0
+# says: The meter stayed 0. Register the hook, and let it write into the same dict that you return.
 # earns: 0 of 1
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
@@ -351,7 +351,7 @@ def meter_ddp(model, dtype=None):
 
 
 # %% wrong: the hook returns nothing
-# says: The hook must return a torch.futures.Future holding the tensor.
+# says: The hook must return a torch.futures.Future whose value is the tensor.
 # earns: 0 of 1
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
@@ -367,7 +367,7 @@ def meter_ddp(model, dtype=None):
 
 
 # %% wrong: the hook's parameters have other names
-# says: define it as hook(state, bucket)
+# says: In DDP the second parameter of a hook must be called `bucket`. Define it as hook(state, bucket).
 # earns: 0 of 1
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
@@ -398,7 +398,7 @@ def meter_ddp(model, dtype=None):
 
 
 # %% wrong: counts what all ranks send
-# says: Count what this rank hands over, not what all ranks hand over together.
+# says: You count the bytes of all ranks together. Count only what this rank passes to all_reduce.
 # earns: 0 of 1
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
@@ -414,8 +414,8 @@ def meter_ddp(model, dtype=None):
 
 
 # %% wrong: hooks of the parameters count
-# says: The number came from the parameters
-# says: The meter counts the float32 buffer although bfloat16 was sent: count what you hand to all_reduce.
+# says: You computed the number from the parameters. But frozen layers are not sent, nothing is sent under
+# says: The meter counts the float32 buffer although
 # earns: 0 of 1
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}

@@ -66,7 +66,7 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 
 # %% wrong: the given code
-# says: Repeated samples were counted twice: DistributedSampler pads to equal shares.
+# says: Your code counts repeated samples twice, because DistributedSampler pads to equal shares.
 # says: An empty dataset must raise ValueError on every rank.
 # earns: 0 of 2
 # lesson
@@ -82,7 +82,7 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 
 # %% wrong: counts reduced, but padded samples counted
-# says: Repeated samples were counted twice
+# says: Your code counts repeated samples twice, because DistributedSampler pads to equal shares.
 # earns: 0 of 2
 # lesson
 def distributed_accuracy(predict, dataset, batch_size):
@@ -97,7 +97,7 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 
 # %% wrong: drop_last=True
-# says: Samples were left out (drop_last or integer division).
+# says: Your code leaves out samples (by drop_last or integer division).
 # earns: 0 of 2
 # lesson
 def distributed_accuracy(predict, dataset, batch_size):
@@ -112,7 +112,7 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 
 # %% wrong: blocks of n // world
-# says: Samples were left out
+# says: Your code leaves out samples (by drop_last or integer division).
 # earns: 0 of 2
 def distributed_accuracy(predict, dataset, batch_size):
     n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
@@ -127,7 +127,7 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 
 # %% wrong: exact shares, mean of accuracies
-# says: The ranks' accuracies were averaged although their shares have different sizes.
+# says: You averaged the ranks' accuracies, but their shares have different sizes.
 # earns: 0 of 2
 # lesson
 def distributed_accuracy(predict, dataset, batch_size):
@@ -144,7 +144,7 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 
 # %% wrong: mean of accuracies with max(seen, 1)
-# says: The ranks' accuracies were averaged although their shares have different sizes.
+# says: You averaged the ranks' accuracies, but their shares have different sizes.
 # earns: 0 of 2
 def distributed_accuracy(predict, dataset, batch_size):
     n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
@@ -160,7 +160,7 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 
 # %% wrong: every rank evaluates everything
-# says: Every rank predicted the whole dataset: the work is not shared.
+# says: Every rank predicted the whole dataset, so the work is not shared.
 # earns: 0 of 2
 def distributed_accuracy(predict, dataset, batch_size):
     if not len(dataset):
@@ -170,7 +170,7 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 
 # %% wrong: a rank without samples returns early
-# says: One rank waits in a collective that the other never reaches
+# says: One rank waits in a collective that the other rank never reaches. Every rank must make the same calls,
 # earns: 1 of 2
 # caught: hidden
 # corner: empty
@@ -189,7 +189,7 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 
 # %% wrong: dist.reduce to rank 0
-# says: Only one rank has the right result; all of them need it.
+# says: Only one rank has the right result, but all ranks need it.
 # earns: 0 of 2
 def distributed_accuracy(predict, dataset, batch_size):
     n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
@@ -203,7 +203,7 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 
 # %% wrong: only rank 0 returns the result
-# says: Only one rank has the right result; all of them need it.
+# says: Only one rank has the right result, but all ranks need it.
 # earns: 0 of 2
 def distributed_accuracy(predict, dataset, batch_size):
     n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
@@ -259,7 +259,7 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 
 # %% wrong: prints the accuracy
-# says: it returned nothing
+# says: The function returned nothing. It must return the accuracy.
 # earns: 0 of 2
 def distributed_accuracy(predict, dataset, batch_size):
     n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
@@ -273,7 +273,7 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 
 # %% wrong: rank 0 takes the larger half and one more
-# says: A rank predicted more than its share of the samples
+# says: A rank predicted more than its share of the samples, so the work is not shared evenly.
 # earns: 1 of 2
 def distributed_accuracy(predict, dataset, batch_size):
     n, rank = len(dataset), dist.get_rank()
@@ -339,7 +339,7 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 
 # %% wrong: a rank without samples raises
-# says: A rank without samples must not raise, only an empty dataset does
+# says: A rank without samples must not raise an error; it takes part with a count of 0. Only an empty dataset
 # earns: 1 of 2
 # caught: hidden
 # corner: empty
@@ -356,7 +356,7 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 
 # %% wrong: one all_reduce for each batch
-# says: every rank must call it, and equally often
+# says: One rank waits in a collective that the other rank never reaches. Every rank must make the same calls,
 # earns: 1 of 2
 # caught: hidden
 def distributed_accuracy(predict, dataset, batch_size):
@@ -386,7 +386,7 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 
 # %% wrong: adds the counts in float32
-# says: You add the ranks' counts in a dtype that can't hold them
+# says: You add the ranks' counts in a dtype that can't represent them. float32 represents all integers only up
 # earns: 1 of 2
 # caught: hidden
 # corner: beyond 2**24
@@ -402,7 +402,7 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 
 # %% wrong: adds the counts in float32 on rank 0 and broadcasts the sum
-# says: You add the ranks' counts in a dtype that can't hold them
+# says: You add the ranks' counts in a dtype that can't represent them. float32 represents all integers only up
 # earns: 1 of 2
 # caught: hidden
 # corner: beyond 2**24
@@ -420,7 +420,7 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 
 # %% wrong: means in float32, times the sizes
-# says: You add counts that are no whole numbers: they come from a mean in float32, times a size. Count the
+# says: You add counts that are not integers, because you compute them from a float32 mean times a size. Count
 # earns: 1 of 2
 # caught: hidden
 def distributed_accuracy(predict, dataset, batch_size):

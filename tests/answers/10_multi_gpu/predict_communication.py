@@ -52,26 +52,26 @@ costs = right | {"slow_link": 125, "accumulate": 125, "hidden": 4.04, "thousand"
 
 
 # %% wrong: sends the tensor once
-# says: A ring goes round twice, 15 messages to add up and 15 to hand out: almost 2 S for each rank.
+# says: A ring all-reduce has two rounds, 15 messages to add up and 15 to distribute, so each rank sends almost
 # earns: 1.8 of 2
 costs = right | {"bytes_ring": 640}
 
 
 # %% wrong: sends the tensor twice
-# says: Each message is S / 16, and there are 30 of them, not 32
+# says: Each message is S / 16, and there are 30 of them, not 32, which is a little less than 2 S.
 # earns: 1.8 of 2
 costs = right | {"bytes_ring": 1280.0}
 
 
 # %% wrong: sends the whole tensor to everyone
-# says: In a ring nobody sends the whole tensor to everyone
+# says: In a ring no rank sends the whole tensor to all others. Each message is a chunk of S / n.
 # earns: 1.8 of 2
 # lesson
 costs = right | {"bytes_ring": 9600}
 
 
 # %% wrong: one round only
-# says: That is one round, the reduce-scatter alone. The sums must be handed out as well.
+# says: That is only one round, the reduce-scatter. The sums must also be distributed.
 # earns: 1.8 of 2
 costs = right | {"bytes_ring": 600}
 
@@ -90,13 +90,13 @@ costs = right | {"bytes_more_ranks": 1200}
 
 
 # %% wrong: the bytes of one tensor in the time
-# says: A ring goes round twice
+# says: A ring all-reduce has two rounds
 # earns: 1.8 of 2
 costs = right | {"time": 32.0}
 
 
 # %% wrong: the bytes of two tensors in the time
-# says: Each message is S / 16, and there are 30 of them, not 32
+# says: Each message is S / 16, and there are 30 of them, not 32, which is a little less than 2 S.
 # earns: 1.8 of 2
 costs = right | {"time": 64.0}
 
@@ -109,7 +109,7 @@ costs = right | {"small": 0.000375}
 
 
 # %% wrong: one latency for a small one
-# says: One all-reduce over 16 ranks is 30 messages one after another
+# says: An all-reduce over 16 ranks is 30 messages one after another, each with its latency.
 # earns: 1.8 of 2
 costs = right | {"small": 0.01}
 
@@ -122,7 +122,7 @@ costs = right | {"thousand": 60.3}
 
 
 # %% wrong: latencies only
-# says: Each message takes its latency and the time of its bytes: add both.
+# says: Each message takes its latency plus the time of its bytes.
 # earns: 1.8 of 2
 costs = right | {"thousand": 300}
 
@@ -134,14 +134,14 @@ costs = right | {"thousand": 0.36}
 
 
 # %% wrong: FSDP sends as much as DDP
-# says: Three rounds of 15 messages where an all-reduce has two
+# says: There are three rounds of 15 messages, and an all-reduce has two, so half as much again is sent.
 # earns: 1.8 of 2
 # lesson
 costs = right | {"fsdp": 1200}
 
 
 # %% wrong: FSDP sends three all-reduces
-# says: All-gather and reduce-scatter are one round each, half of an all-reduce.
+# says: An all-gather and a reduce-scatter are one round each, half of an all-reduce.
 # earns: 1.8 of 2
 costs = right | {"fsdp": 3600}
 
@@ -153,41 +153,41 @@ costs = right | {"fsdp": 1920}
 
 
 # %% wrong: nothing overlaps
-# says: Buckets travel while backward goes on: only what is not done when it ends is exposed.
+# says: Buckets are sent while backward runs. Only what is not done when backward ends is exposed.
 # earns: 1.6 of 2
 # lesson
 costs = right | {"hidden": 64.8, "slow_link": 244.8}
 
 
 # %% wrong: everything is hidden
-# says: The last bucket is full only when backward ends: it can't hide behind anything.
+# says: The last bucket is full only when backward ends, so nothing hides it.
 # earns: 1.8 of 2
 # lesson
 costs = right | {"hidden": 0}
 
 
 # %% wrong: one large bucket is hidden too
-# says: One bucket is full only at the end: all of it is exposed.
+# says: A single bucket is full only when backward ends, so all of it is exposed.
 # earns: 1.8 of 2
 # lesson
 costs = right | {"one_bucket": 0.0}
 
 
 # %% wrong: the last bucket alone on a slow link
-# says: A transfer takes longer than a layer, so the queue grows, and the whole backlog is exposed.
+# says: A transfer takes longer than a layer, so the queue grows, and everything still in it is exposed.
 # earns: 1.8 of 2
 # lesson
 costs = right | {"slow_link": 15.3}
 
 
 # %% wrong: the link is busy from the start
-# says: The first bucket leaves only when backward is done with its layer, after 8 ms.
+# says: The first bucket is sent only when backward is done with its layer, after 8 ms.
 # earns: 1.8 of 2
 costs = right | {"slow_link": 116.8}
 
 
 # %% wrong: no latencies on the slow link
-# says: One all-reduce over 16 ranks is 30 messages one after another, each with its latency.
+# says: An all-reduce over 16 ranks is 30 messages one after another, each with its latency.
 # earns: 1.8 of 2
 costs = right | {"slow_link": 120}
 
@@ -199,7 +199,7 @@ costs = right | {"accumulate": 0.0}
 
 
 # %% wrong: a quarter of the gradient
-# says: The whole gradient is sent in each step, not a quarter
+# says: Each step sends the whole gradient, not a quarter. The wait is a quarter only per *sample*.
 # earns: 1.8 of 2
 # lesson
 costs = right | {"accumulate": 31.2}
@@ -212,13 +212,13 @@ costs = right | {"accumulate": 499.2}
 
 
 # %% wrong: bytes in place of MB, seconds in place of ms
-# says: The number is right, its unit is not: MB of 10^6 bytes.
+# says: The number is right, but its unit is wrong. Give MB of 10^6 bytes.
 # earns: 1.6 of 2
 costs = right | {"bytes_ring": 1.2e9, "time": 0.0603}
 
 
 # %% wrong: MiB
-# says: The number is right, its unit is not: MB of 10^6 bytes.
+# says: The number is right, but its unit is wrong. Give MB of 10^6 bytes.
 # earns: 1.8 of 2
 costs = right | {"fsdp": 1716.6}
 
@@ -230,7 +230,7 @@ costs = right | {"time": 61.5}
 
 
 # %% wrong: words and truth values
-# says: only what is not done when it ends is exposed
+# says: Buckets are sent while backward runs. Only what is not done when backward ends is exposed.
 # earns: 1.6 of 2
 costs = right | {"hidden": "4.05", "one_bucket": True}
 
@@ -242,6 +242,6 @@ costs = {key: value for key, value in right.items() if key != "fsdp"} | {"hidden
 
 
 # %% wrong: no numbers, and too large ones
-# says: only what is not done when it ends is exposed
+# says: Buckets are sent while backward runs. Only what is not done when backward ends is exposed.
 # earns: 1.2 of 2
 costs = right | {"hidden": float("nan"), "time": 10**400, "small": [0.3], "slow_link": float("inf")}

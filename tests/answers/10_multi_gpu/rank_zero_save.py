@@ -60,7 +60,7 @@ def save_and_reload(ddp, path):
 
 
 # %% wrong: every rank saves
-# says: Every rank wrote the file; two writers can tear it. Only rank 0 writes.
+# says: Every rank wrote the file, and two writers can mix their bytes. Only rank 0 may write.
 # says: The other ranks must raise RuntimeError.
 # earns: 0 of 1
 # lesson
@@ -71,7 +71,7 @@ def save_and_reload(ddp, path):
 
 
 # %% wrong: the given code
-# says: Every rank wrote the file
+# says: Every rank wrote the file, and two writers can mix their bytes. Only rank 0 may write.
 # says: The other ranks must raise RuntimeError.
 # earns: 0 of 1
 def save_and_reload(ddp, path):
@@ -80,7 +80,7 @@ def save_and_reload(ddp, path):
 
 
 # %% wrong: no barrier
-# says: A rank loaded before the file was complete
+# says: A rank loaded before the file was complete. The other ranks must wait for rank 0 (with a barrier, or a
 # says: A failed save must raise on every rank.
 # earns: 0 of 1
 # lesson
@@ -103,7 +103,7 @@ def save_and_reload(ddp, path):
 
 
 # %% wrong: barrier before saving
-# says: A rank loaded before the file was complete
+# says: A rank loaded before the file was complete. The other ranks must wait for rank 0 (with a barrier, or a
 # says: A failed save must raise on every rank.
 # earns: 0 of 1
 def save_and_reload(ddp, path):
@@ -114,7 +114,7 @@ def save_and_reload(ddp, path):
 
 
 # %% wrong: barrier under if rank == 0
-# says: barrier must be called on all ranks
+# says: A rank waits in a collective that the other rank never reaches. All ranks must call barrier.
 # says: A failed save must raise on every rank.
 # earns: 0 of 1
 def save_and_reload(ddp, path):
@@ -126,8 +126,8 @@ def save_and_reload(ddp, path):
 
 
 # %% wrong: saves ddp.state_dict()
-# says: The keys begin with 'module.': save ddp.module.state_dict().
-# says: Rank 0 failed to write and left; the others wait for it. Tell them: broadcast the outcome.
+# says: The keys start with 'module.'. Save ddp.module.state_dict().
+# says: Rank 0 failed to write and left, and the other ranks wait for it. Broadcast the outcome to them.
 # earns: 0 of 1
 # lesson
 def save_and_reload(ddp, path):
@@ -138,7 +138,7 @@ def save_and_reload(ddp, path):
 
 
 # %% wrong: saves the whole module
-# says: The file must hold the bare model's state_dict.
+# says: The file must contain the bare model's state_dict.
 # says: Rank 0 must raise the exception that stopped the writing.
 # earns: 0 of 1
 def save_and_reload(ddp, path):
@@ -155,7 +155,7 @@ def save_and_reload(ddp, path):
 
 
 # %% wrong: save, barrier, load; no error handling
-# says: Rank 0 failed to write and left; the others wait for it.
+# says: Rank 0 failed to write and left, and the other ranks wait for it. Broadcast the outcome to them.
 # earns: 0.5 of 1
 # lesson
 def save_and_reload(ddp, path):
@@ -226,7 +226,7 @@ def save_and_reload(ddp, path):
 
 # %% wrong: only rank 0 loads
 # says: Every rank must return what it read from the file.
-# says: Rank 0 failed to write and left; the others wait for it. Tell them: broadcast the outcome.
+# says: Rank 0 failed to write and left, and the other ranks wait for it. Broadcast the outcome to them.
 # earns: 0 of 1
 def save_and_reload(ddp, path):
     if dist.get_rank() == 0:
@@ -239,7 +239,7 @@ def save_and_reload(ddp, path):
 
 # %% wrong: only rank 0 returns
 # says: Every rank must return what it read from the file.
-# says: Rank 0 failed to write and left; the others wait for it. Tell them: broadcast the outcome.
+# says: Rank 0 failed to write and left, and the other ranks wait for it. Broadcast the outcome to them.
 # earns: 0 of 1
 def save_and_reload(ddp, path):
     if dist.get_rank() == 0:
@@ -259,7 +259,7 @@ def save_and_reload(ddp, path):
 
 # %% wrong: rank 1 saves
 # says: torch.save must be called once, on rank 0.
-# says: Rank 0 failed to write and left; the others wait for it. Tell them: broadcast the outcome.
+# says: Rank 0 failed to write and left, and the other ranks wait for it. Broadcast the outcome to them.
 # earns: 0 of 1
 def save_and_reload(ddp, path):
     if dist.get_rank() == 1:
@@ -290,7 +290,7 @@ def save_and_reload(ddp, path):
 
 # %% wrong: rank 0 reads and broadcasts
 # says: Every rank must return what it read from the file.
-# says: Rank 0 failed to write and left; the others wait for it. Tell them: broadcast the outcome.
+# says: Rank 0 failed to write and left, and the other ranks wait for it. Broadcast the outcome to them.
 # earns: 0 of 1
 def save_and_reload(ddp, path):
     box = [None]
@@ -302,8 +302,8 @@ def save_and_reload(ddp, path):
 
 
 # %% wrong: the whole module in the file
-# says: The file must hold the bare model's state_dict.
-# says: Rank 0 failed to write and left; the others wait for it. Tell them: broadcast the outcome.
+# says: The file must contain the bare model's state_dict.
+# says: Rank 0 failed to write and left, and the other ranks wait for it. Broadcast the outcome to them.
 # earns: 0 of 1
 def save_and_reload(ddp, path):
     if dist.get_rank() == 0:
@@ -324,8 +324,8 @@ def save_and_reload(ddp, path):
 
 
 # %% wrong: the values are lost
-# says: What a rank returned is not what was saved.
-# says: Rank 0 failed to write and left; the others wait for it. Tell them: broadcast the outcome.
+# says: A rank returned something other than what was saved.
+# says: Rank 0 failed to write and left, and the other ranks wait for it. Broadcast the outcome to them.
 # earns: 0 of 1
 def save_and_reload(ddp, path):
     if dist.get_rank() == 0:
@@ -335,7 +335,7 @@ def save_and_reload(ddp, path):
 
 
 # %% wrong: catches OSError only
-# says: Rank 0 was stopped by a RuntimeError of torch.save and left
+# says: A RuntimeError from torch.save stopped rank 0, and the other ranks wait for it. Catch every Exception,
 # earns: 0.5 of 1
 # caught: hidden
 def save_and_reload(ddp, path):

@@ -55,8 +55,8 @@ def reduce_metrics(metrics):
 
 
 # %% wrong: the given code
-# says: Values of different metrics were added: collectives match by order, not by name.
-# says: the ranks went through the names in different orders
+# says: You added values of different metrics, because collectives are matched by order, not by name. Sort the
+# says: You added values of different metrics, because the ranks went through the names in different orders.
 # earns: 0 of 1
 # lesson
 def reduce_metrics(metrics):
@@ -69,7 +69,7 @@ def reduce_metrics(metrics):
 
 
 # %% wrong: sorted names, one collective each
-# says: The ranks made different numbers of collective calls
+# says: The ranks made different numbers of collective calls, or passed tensors of different sizes to one
 # earns: 0 of 1
 # lesson
 def reduce_metrics(metrics):
@@ -82,7 +82,7 @@ def reduce_metrics(metrics):
 
 
 # %% wrong: a collective under if rank == 0
-# says: The ranks made different numbers of collective calls
+# says: The ranks made different numbers of collective calls, or passed tensors of different sizes to one
 # earns: 0 of 1
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
@@ -103,7 +103,7 @@ def reduce_metrics(metrics):
 
 
 # %% wrong: sums
-# says: The values were summed, not averaged.
+# says: You summed the values instead of averaging them.
 # earns: 0 of 1
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
@@ -113,7 +113,7 @@ def reduce_metrics(metrics):
 
 
 # %% wrong: divides by the world size
-# says: A metric that only some ranks have must be divided by their number, not by the world size.
+# says: If only some ranks have a metric, divide by their number, not by the world size.
 # earns: 0 of 1
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
@@ -123,7 +123,7 @@ def reduce_metrics(metrics):
 
 
 # %% wrong: keeps the common names only
-# says: Metrics that not every rank has were dropped.
+# says: You dropped metrics that not every rank has.
 # earns: 0 of 1
 # lesson
 def reduce_metrics(metrics):
@@ -134,7 +134,7 @@ def reduce_metrics(metrics):
 
 
 # %% wrong: rank 0's names only
-# says: Metrics that not every rank has were dropped.
+# says: You dropped metrics that not every rank has.
 # earns: 0.5 of 1
 # caught: hidden
 def reduce_metrics(metrics):
@@ -157,7 +157,7 @@ def reduce_metrics(metrics):
 
 
 # %% wrong: only rank 0 returns the result
-# says: All ranks need the result.
+# says: Only some ranks return the result, but all ranks need it.
 # earns: 0 of 1
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
@@ -204,7 +204,7 @@ def reduce_metrics(metrics):
 
 
 # %% wrong: an empty dict returns early
-# says: The ranks made different numbers of collective calls
+# says: The ranks made different numbers of collective calls, or passed tensors of different sizes to one
 # earns: 0.5 of 1
 # caught: hidden
 # corner: empty
@@ -219,7 +219,7 @@ def reduce_metrics(metrics):
 
 
 # %% wrong: writes the means into the argument
-# says: The argument was changed.
+# says: Your code changed the argument.
 # earns: 0.5 of 1
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
@@ -232,7 +232,7 @@ def reduce_metrics(metrics):
 
 
 # %% wrong: a missing metric counts as 0 on that rank
-# says: must be divided by their number, not by the world size.
+# says: If only some ranks have a metric, divide by their number, not by the world size.
 # earns: 0 of 1
 def reduce_metrics(metrics):
     lists = [None] * dist.get_world_size()
@@ -255,7 +255,7 @@ def reduce_metrics(metrics):
 
 
 # %% wrong: only the own names
-# says: A rank left out a metric that only another rank has
+# says: A rank left out a metric that only another rank has. The result must be the same on all ranks.
 # says: The result is not the mean over the ranks that have the metric.
 # earns: 0 of 1
 def reduce_metrics(metrics):
@@ -299,7 +299,7 @@ def reduce_metrics(metrics):
 
 
 # %% wrong: one all_reduce a name, sorted only where the ranks have different names
-# says: Values of different metrics were added
+# says: You added values of different metrics, because
 # earns: 0 of 1
 # corner: chance order
 def reduce_metrics(metrics):
@@ -315,7 +315,7 @@ def reduce_metrics(metrics):
 
 
 # %% wrong: one all_reduce a name, in the order of a set of all names
-# says: These ranks agree by chance: you go through the names in the order of a set
+# says: These ranks agree by chance. You go through the names in the order of a set, which depends on their
 # earns: 0.5 of 1
 # corner: chance order
 def reduce_metrics(metrics):
@@ -330,7 +330,7 @@ def reduce_metrics(metrics):
 
 
 # %% wrong: one tensor of all values, in the order of a set
-# says: These ranks agree by chance: you go through the names in the order of a set
+# says: These ranks agree by chance. You go through the names in the order of a set, which depends on their
 # earns: 0.5 of 1
 # corner: chance order
 def reduce_metrics(metrics):
@@ -357,7 +357,7 @@ def reduce_metrics(metrics):
 
 
 # %% wrong: one tensor of all values, as long as the dict
-# says: The ranks made different numbers of collective calls, or one collective got tensors of different
+# says: The ranks made different numbers of collective calls, or passed tensors of different sizes to one
 # earns: 0 of 1
 def reduce_metrics(metrics):
     names = sorted(metrics)

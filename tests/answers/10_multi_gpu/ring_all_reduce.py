@@ -96,7 +96,7 @@ def ring_all_reduce(t):
 
 
 # %% wrong: a line there and back: the sum is passed on, then the result
-# says: Too much was sent: whole tensors travelled around the ring.
+# says: You sent too much, because whole tensors went around the ring. Send one chunk per step.
 # earns: 0 of 3
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -119,7 +119,7 @@ def ring_all_reduce(t):
 
 
 # %% wrong: whole tensors travel around the ring
-# says: Too much was sent: whole tensors travelled around the ring. Send one chunk per step.
+# says: You sent too much, because whole tensors went around the ring. Send one chunk per step.
 # earns: 0 of 3
 # lesson
 def ring_all_reduce(t):
@@ -132,7 +132,7 @@ def ring_all_reduce(t):
 
 
 # %% wrong: everything through rank 0
-# says: Messages went to other ranks than the right neighbour.
+# says: A rank sent messages to ranks other than its right neighbour.
 # earns: 0 of 3
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -151,7 +151,7 @@ def ring_all_reduce(t):
 
 
 # %% wrong: the ring runs the other way round
-# says: Messages went to other ranks than the right neighbour.
+# says: A rank sent messages to ranks other than its right neighbour.
 # earns: 0 of 3
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -176,7 +176,7 @@ def ring_all_reduce(t):
 
 
 # %% wrong: chunks of n // world
-# says: The last elements are wrong: the number of elements is not divisible by the world size.
+# says: The last elements are wrong, because the number of elements is not divisible by the world size.
 # earns: 2 of 3
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -208,7 +208,7 @@ def ring_all_reduce(t):
 
 
 # %% wrong: torch.chunk
-# says: A chunk is missing: torch.chunk and split can return fewer pieces than there are ranks.
+# says: A chunk is missing, because torch.chunk and split can return fewer pieces than there are ranks.
 # earns: 2 of 3
 # caught: hidden
 def ring_all_reduce(t):
@@ -225,7 +225,7 @@ def ring_all_reduce(t):
 
 
 # %% wrong: send first, then recv, on every rank
-# says: Gloo's send returns only when the partner receives: when every rank sends first, everybody is sending.
+# says: The ranks wait for each other forever. Gloo's send returns only when the partner receives, but every
 # earns: 0 of 3
 # lesson
 def ring_all_reduce(t):
@@ -249,7 +249,7 @@ def ring_all_reduce(t):
 
 
 # %% wrong: recv first on every rank
-# says: The ranks wait for each other for ever: some message has no partner, or nobody waits for it.
+# says: The ranks wait for each other forever, because a message has no partner, or no rank waits for it. Every
 # earns: 0 of 3
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -265,7 +265,7 @@ def ring_all_reduce(t):
 
 
 # %% wrong: only the first phase
-# says: Each rank has only one complete chunk: the second phase (all-gather) is missing.
+# says: Each rank has only one complete chunk, because the second phase (all-gather) is missing.
 # earns: 0 of 3
 # lesson
 def ring_all_reduce(t):
@@ -279,7 +279,7 @@ def ring_all_reduce(t):
 
 
 # %% wrong: second phase with the indices of the first
-# says: The result is wrong in places: the chunk indices of the two phases do not fit together.
+# says: Parts of the result are wrong, because the chunk indices of the two phases do not fit together.
 # earns: 0 of 3
 # lesson
 def ring_all_reduce(t):
@@ -296,7 +296,7 @@ def ring_all_reduce(t):
 
 
 # %% wrong: adds in both phases
-# says: The result is wrong in places: the chunk indices of the two phases do not fit together.
+# says: Parts of the result are wrong, because the chunk indices of the two phases do not fit together.
 # earns: 0 of 3
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -376,7 +376,7 @@ def ring_all_reduce(t):
 
 # %% wrong: flattens the memory instead of the tensor
 # says: hidden test: four ranks: every second element of a larger tensor
-# says: This t is not contiguous: flatten its elements
+# says: This t is not contiguous. Flatten its elements with reshape(-1), not the memory in which they are stored.
 # earns: 2 of 3
 # caught: hidden
 def ring_all_reduce(t):
@@ -447,7 +447,7 @@ def ring_all_reduce(t):
 
 # %% wrong: fits worlds of two and three only
 # says: four ranks
-# says: The result is wrong in places
+# says: Parts of the result are wrong, because the chunk indices of the two phases do not fit together.
 # earns: 2 of 3
 # caught: hidden
 def ring_all_reduce(t):
@@ -466,7 +466,7 @@ def ring_all_reduce(t):
 
 
 # %% wrong: the mean
-# says: The result is wrong
+# says: Parts of the result are wrong, because the chunk indices of the two phases do not fit together.
 # earns: 0 of 3
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -483,7 +483,7 @@ def ring_all_reduce(t):
 
 # %% wrong: adds in float32 whatever the dtype
 # says: hidden test: four ranks: two dimensions
-# says: Digits were lost on the way
+# says: Digits were lost on the way. The messages and the sums must have the dtype of t.
 # earns: 2 of 3
 # caught: hidden
 # corner: beyond 2**24
@@ -501,7 +501,7 @@ def ring_all_reduce(t):
 
 
 # %% wrong: sends float64
-# says: Too much was sent
+# says: You sent too much
 # earns: 0 of 3
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -517,7 +517,7 @@ def ring_all_reduce(t):
 
 
 # %% wrong: the last phase in half precision
-# says: The result is wrong in places
+# says: Parts of the result are wrong, because the chunk indices of the two phases do not fit together.
 # earns: 0 of 3
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -533,7 +533,7 @@ def ring_all_reduce(t):
 
 
 # %% wrong: a buffer of the wrong chunk's size
-# says: A process ended in the middle: a message was larger than the buffer that received it.
+# says: A process ended early, because a message was larger than the buffer that received it. In each step, your
 # earns: 2 of 3
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -549,7 +549,7 @@ def ring_all_reduce(t):
 
 
 # %% wrong: the right neighbour is rank + world
-# says: A rank wrote to itself or listened to itself.
+# says: A rank sent to itself or received from itself. The neighbours are (rank + 1) % world and (rank - 1) %
 # earns: 0 of 3
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -566,7 +566,7 @@ def ring_all_reduce(t):
 
 
 # %% wrong: one step too many
-# says: Too much was sent: 2 (world - 1) chunks of numel / world elements are enough.
+# says: You sent too much. 2 (world - 1) chunks of numel / world elements are enough.
 # earns: 0 of 3
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -582,7 +582,7 @@ def ring_all_reduce(t):
 
 
 # %% wrong: pads, then splits into pieces of a size, which is 0 for an empty tensor
-# says: A chunk is missing: torch.chunk and split can return fewer pieces than there are ranks.
+# says: A chunk is missing, because torch.chunk and split can return fewer pieces than there are ranks.
 # earns: 2 of 3
 # caught: hidden
 # corner: empty
@@ -629,7 +629,7 @@ def ring_all_reduce(t):
 
 
 # %% wrong: PyTorch's tutorial
-# says: Too much was sent: whole tensors travelled around the ring. Send one chunk per step.
+# says: You sent too much, because whole tensors went around the ring. Send one chunk per step.
 # earns: 0 of 3
 def ring_all_reduce(t):
     rank, size = dist.get_rank(), dist.get_world_size()

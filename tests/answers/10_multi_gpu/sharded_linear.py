@@ -141,8 +141,8 @@ def sharded_linear(x, shard, out_features):
 
 
 # %% wrong: does not divide by the number of ranks
-# says: The share's gradient is the sum over the ranks: DDP's convention is the mean.
-# says: The first check is not passed yet
+# says: The share's gradient is the sum over the ranks. As in DDP, it must be the mean.
+# says: This check builds on the first one, which doesn't pass yet. Fix that first.
 # earns: 1 of 3
 # lesson
 def piece_of_mean(grad, shard):
@@ -153,7 +153,7 @@ def piece_of_mean(grad, shard):
 
 
 # %% wrong: divides by 2
-# says: The divisor is fixed: use dist.get_world_size().
+# says: The divisor is fixed. Use dist.get_world_size().
 # earns: 2 of 3
 # caught: hidden
 def piece_of_mean(grad, shard):
@@ -164,8 +164,8 @@ def piece_of_mean(grad, shard):
 
 
 # %% wrong: divides twice
-# says: The share's gradient was divided by the number of ranks twice.
-# says: The first check is not passed yet
+# says: You divided the share's gradient by the number of ranks twice.
+# says: This check builds on the first one, which doesn't pass yet. Fix that first.
 # earns: 1 of 3
 def piece_of_mean(grad, shard):
     world, mine = dist.get_world_size(), torch.empty_like(shard)
@@ -175,9 +175,9 @@ def piece_of_mean(grad, shard):
 
 
 # %% wrong: takes its piece of its own gradient
-# says: The share's gradient knows only this rank's samples: reduce_scatter is missing.
-# says: In forward there is one all_gather, in backward one all_gather and one reduce_scatter; this sent
-# says: The first check is not passed yet
+# says: The share's gradient uses only this rank's samples, because reduce_scatter is missing.
+# says: Forward has one all_gather, and backward has one all_gather and one reduce_scatter, but your code sent
+# says: This check builds on the first one, which doesn't pass yet. Fix that first.
 # earns: 0 of 3
 # lesson
 def piece_of_mean(grad, shard):
@@ -210,7 +210,7 @@ def whole(shard, out, width):
 
 
 # %% wrong: gathers objects
-# says: Objects are pickled and sent with their sizes beforehand
+# says: Objects are pickled, and their sizes are sent first. Use the collectives for tensors.
 # earns: 2 of 3
 def whole(shard, out, width):
     parts = [None] * dist.get_world_size()
@@ -219,7 +219,7 @@ def whole(shard, out, width):
 
 
 # %% wrong: gathers a whole weight that is zero but for the share
-# says: Something else than shares was sent
+# says: You sent something other than shares. Pass a share to all_gather, and let reduce_scatter return a share.
 # earns: 2 of 3
 def whole(shard, out, width):
     world = dist.get_world_size()
@@ -231,7 +231,7 @@ def whole(shard, out, width):
 
 
 # %% wrong: saves the gathered weight
-# says: The whole weight is kept from forward to backward: then nothing is saved. Save the share and gather again.
+# says: You keep the whole weight from forward to backward, so no memory is saved. Keep the share and gather
 # earns: 2 of 3
 # lesson
 class ShardedLinear(torch.autograd.Function):
@@ -248,7 +248,7 @@ class ShardedLinear(torch.autograd.Function):
 
 
 # %% wrong: keeps the gathered weight on ctx, in parts
-# says: The whole weight is kept from forward to backward: then nothing is saved. Save the share and gather again.
+# says: You keep the whole weight from forward to backward, so no memory is saved. Keep the share and gather
 # earns: 2 of 3
 # lesson
 class ShardedLinear(torch.autograd.Function):
@@ -266,7 +266,7 @@ class ShardedLinear(torch.autograd.Function):
 
 
 # %% wrong: keeps the last gathered weight in the class
-# says: The whole weight is kept from forward to backward: then nothing is saved. Save the share and gather again.
+# says: You keep the whole weight from forward to backward, so no memory is saved. Keep the share and gather
 # says: x needs no gradient, so backward needs no weight
 # earns: 1 of 3
 class ShardedLinear(torch.autograd.Function):
@@ -284,7 +284,7 @@ class ShardedLinear(torch.autograd.Function):
 
 
 # %% wrong: keeps the weight that backward has gathered
-# says: After backward the whole weight (or its gradient) is still there.
+# says: After backward the whole weight (or its gradient) is still in memory.
 # earns: 2 of 3
 class ShardedLinear(torch.autograd.Function):
     cache = []
@@ -337,7 +337,7 @@ def shard_of(weight, rank, world):
 
 
 # %% wrong: does not cut the padding off
-# says: Behind the weight there is padding where its size does not divide by the ranks
+# says: If the weight's size is not divisible by the number of ranks, there is padding at its end. Cut it off
 # earns: 2 of 3
 # caught: hidden
 def whole(shard, out, width):
@@ -347,7 +347,7 @@ def whole(shard, out, width):
 
 
 # %% wrong: does not fill the gradient up
-# says: Behind the weight there is padding where its size does not divide by the ranks
+# says: If the weight's size is not divisible by the number of ranks, there is padding at its end. Cut it off
 # earns: 2 of 3
 # caught: hidden
 def piece_of_mean(grad, shard):
@@ -357,8 +357,8 @@ def piece_of_mean(grad, shard):
 
 
 # %% wrong: views the weight as (in, out)
-# says: The weight has the wrong orientation
-# says: The first check is not passed yet
+# says: The weight has the wrong orientation. The shares are the rows of (out, in), one after another.
+# says: This check builds on the first one, which doesn't pass yet. Fix that first.
 # earns: 0 of 3
 def whole(shard, out, width):
     parts = [torch.empty_like(shard) for _ in range(dist.get_world_size())]
@@ -367,8 +367,8 @@ def whole(shard, out, width):
 
 
 # %% wrong: the gradient of the weight lies as (in, out)
-# says: The weight's gradient has the wrong orientation: (out, in), as the weight.
-# says: The first check is not passed yet
+# says: The weight's gradient has the wrong orientation. It must be (out, in), like the weight.
+# says: This check builds on the first one, which doesn't pass yet. Fix that first.
 # earns: 1 of 3
 class ShardedLinear(torch.autograd.Function):
     @staticmethod
@@ -384,8 +384,8 @@ class ShardedLinear(torch.autograd.Function):
 
 
 # %% wrong: the shares in the wrong order
-# says: The shares were put together in the wrong order: rank 0's comes first.
-# says: The first check is not passed yet
+# says: You joined the shares in the wrong order. Rank 0's comes first.
+# says: This check builds on the first one, which doesn't pass yet. Fix that first.
 # earns: 0 of 3
 def whole(shard, out, width):
     parts = [torch.empty_like(shard) for _ in range(dist.get_world_size())]
@@ -396,8 +396,8 @@ def whole(shard, out, width):
 
 
 # %% wrong: averages the gradient of x too
-# says: The gradient of x belongs to this rank alone and must not be averaged
-# says: The first check is not passed yet
+# says: Don't average the gradient of x. It belongs to this rank alone, because other ranks have other samples.
+# says: This check builds on the first one, which doesn't pass yet. Fix that first.
 # earns: 1 of 3
 class ShardedLinear(torch.autograd.Function):
     @staticmethod
@@ -415,8 +415,8 @@ class ShardedLinear(torch.autograd.Function):
 
 # %% wrong: no gradient for x
 # says: No gradient reaches x.
-# says: In forward there is one all_gather, in backward one all_gather and one reduce_scatter; this sent
-# says: The first check is not passed yet
+# says: Forward has one all_gather, and backward has one all_gather and one reduce_scatter, but your code sent
+# says: This check builds on the first one, which doesn't pass yet. Fix that first.
 # earns: 0 of 3
 class ShardedLinear(torch.autograd.Function):
     @staticmethod
@@ -432,7 +432,7 @@ class ShardedLinear(torch.autograd.Function):
 
 # %% wrong: returns one gradient too few
 # says: Backward must return a gradient or None for each argument of forward
-# says: The first check is not passed yet
+# says: This check builds on the first one, which doesn't pass yet. Fix that first.
 # earns: 0 of 3
 class ShardedLinear(torch.autograd.Function):
     @staticmethod
@@ -447,7 +447,7 @@ class ShardedLinear(torch.autograd.Function):
 
 
 # %% wrong: the share is a view of the weight
-# says: A share must own its memory: otherwise the whole weight stays alive behind it.
+# says: A share must own its memory, because otherwise it keeps the whole weight alive.
 # earns: 2 of 3
 def shard_of(weight, rank, world):
     flat = weight.detach().flatten()
@@ -456,7 +456,7 @@ def shard_of(weight, rank, world):
 
 
 # %% wrong: the share is tracked
-# says: A share is not tracked by autograd: detach the weight first.
+# says: A share must not be tracked by autograd. Detach the weight first.
 # earns: 2 of 3
 def shard_of(weight, rank, world):
     flat = weight.flatten()
@@ -465,23 +465,23 @@ def shard_of(weight, rank, world):
 
 
 # %% wrong: rows of the weight, not flattened
-# says: A share is one-dimensional: flatten the weight.
-# says: The first check is not passed yet
+# says: A share must be one-dimensional. Flatten the weight.
+# says: This check builds on the first one, which doesn't pass yet. Fix that first.
 # earns: 1 of 3
 def shard_of(weight, rank, world):
     return weight.detach().tensor_split(world)[rank].clone()
 
 
 # %% wrong: deals the elements out
-# says: Elements were dealt out in turn: a share is a piece of the flattened weight.
-# says: The first check is not passed yet
+# says: You distributed single elements in turn. A share is one piece of the flattened weight.
+# says: This check builds on the first one, which doesn't pass yet. Fix that first.
 # earns: 1 of 3
 def shard_of(weight, rank, world):
     return weight.detach().flatten()[rank::world].clone()
 
 
 # %% wrong: a rank without samples leaves the reduce_scatter out
-# says: The ranks wait for each other for ever
+# says: The ranks wait for each other forever. Each rank must call the same collectives in the same order, even
 # earns: 2 of 3
 # corner: empty
 # caught: hidden
@@ -500,7 +500,7 @@ class ShardedLinear(torch.autograd.Function):
 
 
 # %% wrong: a rank without samples returns early
-# says: The ranks handed different amounts of data to one collective, or one of them left one out
+# says: The ranks passed different amounts of data to one collective, or a rank skipped one. Each rank must call
 # earns: 2 of 3
 # corner: empty
 # caught: hidden
@@ -511,7 +511,7 @@ def sharded_linear(x, shard, out_features):
 
 
 # %% wrong: float32 buffers
-# says: The weight may be float64: all that is gathered and sent needs its dtype
+# says: The weight may be float64. Everything that you gather and send needs its dtype, for example from
 # earns: 2 of 3
 # caught: hidden
 def whole(shard, out, width):
@@ -538,7 +538,7 @@ class ShardedLinear(torch.autograd.Function):
 
 
 # %% wrong: sends the gradient unpadded as one tensor
-# says: Behind the weight there is padding where its size does not divide by the ranks
+# says: If the weight's size is not divisible by the number of ranks, there is padding at its end. Cut it off
 # earns: 2 of 3
 # caught: hidden
 def piece_of_mean(grad, shard):
@@ -548,7 +548,7 @@ def piece_of_mean(grad, shard):
 
 
 # %% wrong: pads with whatever lies in memory
-# says: The padding is no part of the weight: its gradient is 0.
+# says: The padding is not part of the weight, so its gradient must be 0.
 # earns: 2 of 3
 # caught: hidden
 def piece_of_mean(grad, shard):
@@ -569,8 +569,8 @@ def shard_of(weight, rank, world):
 
 
 # %% wrong: asks torch.distributed for its rank
-# says: Rank and world are arguments: shard_of needs no process group
-# says: The first check is not passed yet
+# says: Use the arguments rank and world. shard_of needs no process group, and any rank may ask for any share.
+# says: This check builds on the first one, which doesn't pass yet. Fix that first.
 # earns: 1 of 3
 def shard_of(weight, rank, world):
     flat = weight.detach().flatten()
@@ -579,8 +579,8 @@ def shard_of(weight, rank, world):
 
 
 # %% wrong: returns nothing
-# says: On each rank the result must be a tensor (N, out_features); it is None.
-# says: The first check is not passed yet
+# says: On each rank the result must be a tensor (N, out_features), but it is
+# says: This check builds on the first one, which doesn't pass yet. Fix that first.
 # earns: 0 of 3
 def sharded_linear(x, shard, out_features):
     ShardedLinear.apply(x, shard, out_features)

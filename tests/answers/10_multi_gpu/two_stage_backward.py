@@ -123,7 +123,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 
 # %% wrong: loss not divided
-# says: The gradients are n_micro times too large: the loss is the mean over all micro-batches.
+# says: The gradients are n_micro times too large. The loss is the mean over all micro-batches.
 # earns: 0 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
@@ -146,7 +146,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 
 # %% wrong: rank 0 never continues backward
-# says: Rank 0's parameters got no gradient: backward must be continued there with the gradient that rank 1 sends back.
+# says: Rank 0's parameters got no gradient. Continue backward there with the gradient that rank 1 sends back.
 # earns: 0 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
@@ -165,7 +165,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 
 # %% wrong: rank 0 starts with ones
-# says: Rank 1 is right, rank 0 is not: its backward was started with ones
+# says: Rank 1 is right, but rank 0 is wrong. You started its backward with ones instead of the gradient that
 # earns: 0 of 2
 # lesson
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
@@ -187,7 +187,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 
 # %% wrong: gradients matched in reverse order
-# says: Rank 1 is right, rank 0 is not: the gradients were matched with the micro-batches in reverse order.
+# says: Rank 1 is right, but rank 0 is wrong. You matched the gradients with the micro-batches in reverse order.
 # earns: 0 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
@@ -215,7 +215,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 
 # %% wrong: every backward of rank 0 starts with the last gradient
-# says: its backward was started with something else than the gradient received for that very micro-batch
+# says: Rank 1 is right, but rank 0 is wrong. You started its backward with something other than the gradient
 # earns: 0 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
@@ -244,7 +244,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 
 # %% wrong: rank 0 waits for each gradient, rank 1 for all activations
-# says: One rank waits for a message that the other sends only later (or never): both must follow one order of messages.
+# says: One rank waits for a message that the other sends only later (or never). Both must use the same order of
 # earns: 0 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
@@ -268,7 +268,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 
 # %% wrong: rank 1 sends no gradient back
-# says: One rank waits for a message that the other sends only later (or never)
+# says: One rank waits for a message that the other sends only later (or never). Both must use the same order of
 # earns: 0 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
@@ -384,7 +384,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 
 # %% wrong: no zero_grad
-# says: Old gradients leaked in, or were cleared between micro-batches.
+# says: Old gradients were added, or gradients were cleared between micro-batches.
 # earns: 1 of 2
 # caught: hidden
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
@@ -407,7 +407,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 
 # %% wrong: zero_grad on rank 1 only
-# says: Old gradients leaked in, or were cleared between micro-batches.
+# says: Old gradients were added, or gradients were cleared between micro-batches.
 # earns: 1 of 2
 # caught: hidden
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
@@ -432,7 +432,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 
 # %% wrong: zero_grad between micro-batches on rank 0
-# says: Rank 1 is right, rank 0 is not: its gradients were cleared between micro-batches
+# says: Rank 1 is right, but rank 0 is wrong. You cleared its gradients between micro-batches, so only one is
 # earns: 0 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     total = 0.0
@@ -457,7 +457,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 
 # %% wrong: zero_grad between micro-batches on both ranks
-# says: Old gradients leaked in, or were cleared between micro-batches.
+# says: Old gradients were added, or gradients were cleared between micro-batches.
 # earns: 0 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     total = 0.0
@@ -559,7 +559,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 
 # %% wrong: steps
-# says: A weight was changed: nobody steps here.
+# says: Your code changed a weight. Don't step here.
 # earns: 0 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
@@ -585,7 +585,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 
 # %% wrong: divides on both ranks
-# says: Rank 1 is right, rank 0 is not: its gradients were divided by n_micro once more.
+# says: Rank 1 is right, but rank 0 is wrong. You divided its gradients by n_micro again, but the gradient that
 # earns: 0 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
@@ -608,7 +608,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 
 # %% wrong: returns nothing on rank 1
-# says: Rank 1 returns the mean loss as a float, rank 0 None.
+# says: Rank 1 must return the mean loss as a float, and rank 0 None.
 # earns: 1 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
@@ -628,7 +628,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 
 # %% wrong: returns the last loss
-# says: Rank 1 returns the mean loss as a float, rank 0 None.
+# says: Rank 1 must return the mean loss as a float, and rank 0 None.
 # earns: 1 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
@@ -650,7 +650,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 
 # %% wrong: returns a tensor
-# says: Rank 1 returns the mean loss as a float, rank 0 None.
+# says: Rank 1 must return the mean loss as a float, and rank 0 None.
 # earns: 1 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
@@ -673,7 +673,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 
 # %% wrong: rank 0 returns 0.0
-# says: Rank 1 returns the mean loss as a float, rank 0 None.
+# says: Rank 1 must return the mean loss as a float, and rank 0 None.
 # earns: 1 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
@@ -705,7 +705,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 
 # %% wrong: receives into a buffer that is too small
-# says: A process ended in the middle. The buffer that receives must have the size of what is sent.
+# says: A process ended early. The receiving buffer must have the size of the message.
 # earns: 0 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
@@ -754,7 +754,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 
 # %% wrong: rank 0 sends all activations, rank 1 answers each of them at once
-# says: Both ranks are in send(), and send returns only when the partner receives.
+# says: Both ranks are in send(), which returns only when the partner receives. Let one rank receive first, or
 # earns: 0 of 2
 # lesson
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):

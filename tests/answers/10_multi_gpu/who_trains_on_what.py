@@ -50,7 +50,7 @@ answers = right | {"rank 1, drop_last": [1, 3, 0]}
 
 
 # %% wrong: a new order each time
-# says: Without set_epoch the seed is the same each time: one order for ever.
+# says: Without set_epoch the seed is the same each time, so the order never changes.
 # earns: 0.9 of 1
 # lesson
 answers = right | {"orders": 3}
@@ -64,7 +64,7 @@ answers = right | {"all_reduce": 1.5}
 
 
 # %% wrong: the weights differ
-# says: DDP broadcasts rank 0's parameters when it is built: different seeds do not matter.
+# says: DDP broadcasts rank 0's parameters when it is built, so different seeds do not matter.
 # earns: 0.9 of 1
 answers = right | {"weights equal": False}
 
@@ -82,20 +82,20 @@ answers = right | {"grad": 1.0}
 
 
 # %% wrong: DDP splits the input
-# says: DDP does not split the input (DataParallel does)
+# says: DDP does not split the input (DataParallel does). Each rank gets back the rows it passed, and the global
 # earns: 0.9 of 1
 # lesson
 answers = right | {"rows": 2}
 
 
 # %% wrong: the key of the bare model
-# says: The wrapper is a module with one child called `module`: keys start with `module.`.
+# says: The wrapper is a module with one child called `module`, so keys start with `module.`.
 # earns: 0.9 of 1
 answers = right | {"key": "weight"}
 
 
 # %% wrong: the batch is shared out
-# says: the global batch is the sum over the ranks
+# says: DDP does not split the input (DataParallel does). Each rank gets back the rows it passed, and the global
 # earns: 0.9 of 1
 answers = right | {"global batch": 32}
 

@@ -106,15 +106,15 @@ def fit(model, x, y, epochs, lr, batch_size):
 
 
 # %% wrong: the given code
-# says: The loss still compares every prediction with every target: (B, 1) against (B,) broadcasts to (B, B).
+# says: The loss still compares every prediction with every target, because (B, 1) and (B,) broadcast to (B, B).
 # earns: 0 of 2
 # lesson
 fit = training(functional.mse_loss, result=lambda batches: batches[-1][0])
 
 
 # %% wrong: the warning is filtered out
-# says: The warning is gone, the broadcast is not: the loss still cannot fall below the variance.
-# says: The loss still compares every prediction with every target: (B, 1) against (B,) broadcasts to (B,
+# says: The warning is gone, but the targets are still broadcast, so the loss can't fall below the variance.
+# says: The loss still compares every prediction with every target, because (B, 1) and (B,) broadcast to (B, B).
 # earns: 0 of 2
 # lesson
 def fit(model, x, y, epochs, lr, batch_size):
@@ -123,14 +123,14 @@ def fit(model, x, y, epochs, lr, batch_size):
 
 
 # %% wrong: the difference squared by hand, no warning
-# says: The warning is gone, the broadcast is not
-# says: The loss still compares every prediction with every target: (B, 1) against (B,) broadcasts to (B,
+# says: The warning is gone, but the targets are still broadcast, so the loss can't fall below the variance.
+# says: The loss still compares every prediction with every target, because (B, 1) and (B,) broadcast to (B, B).
 # earns: 0 of 2
 fit = training(lambda prediction, target: ((prediction - target) ** 2).mean())
 
 
 # %% wrong: squeeze() on the prediction, targets flattened
-# says: A last batch of one sample failed or warned: squeeze() without a dimension removes the batch dimension too.
+# says: Your code failed or warned when the last batch was a single sample. squeeze() without a dimension also
 # earns: 1 of 2
 # corner: 0-d
 # lesson
@@ -152,39 +152,39 @@ fit = training(lambda prediction, target: functional.mse_loss(prediction.squeeze
 
 
 # %% wrong: squeeze() on the prediction
-# says: The loss still compares every prediction with every target
-# says: A last batch of one sample failed or warned: squeeze() without a dimension removes the batch
+# says: The loss still compares every prediction with every target, because (B, 1) and (B,) broadcast to (B, B).
+# says: Your code failed or warned when the last batch was a single sample. squeeze() without a dimension also
 # earns: 0 of 2
 fit = training(lambda prediction, target: functional.mse_loss(prediction.squeeze(), target))
 
 
 # %% wrong: squeeze(1) on the prediction
-# says: A model that returns (B,) or targets (N, 1) must work too.
+# says: Your code fails if the model returns (B,) or the targets are (N, 1). Both must work.
 # earns: 0 of 2
 fit = training(lambda prediction, target: functional.mse_loss(prediction.squeeze(1), target))
 
 
 # %% wrong: squeeze(-1) on the prediction
-# says: The loss still compares every prediction with every target
-# says: A last batch of one sample failed or warned: squeeze() without a dimension removes the batch
+# says: The loss still compares every prediction with every target, because (B, 1) and (B,) broadcast to (B, B).
+# says: Your code failed or warned when the last batch was a single sample. squeeze() without a dimension also
 # earns: 0 of 2
 fit = training(lambda prediction, target: functional.mse_loss(prediction.squeeze(-1), target))
 
 
 # %% wrong: takes p[:, 0]
-# says: A model that returns (B,) or targets (N, 1) must work too.
+# says: Your code fails if the model returns (B,) or the targets are (N, 1). Both must work.
 # earns: 0 of 2
 fit = training(lambda prediction, target: functional.mse_loss(prediction[:, 0], target))
 
 
 # %% wrong: unsqueeze(1) on the target
-# says: The loss still compares every prediction with every target
+# says: The loss still compares every prediction with every target, because (B, 1) and (B,) broadcast to (B, B).
 # earns: 0 of 2
 fit = training(lambda prediction, target: functional.mse_loss(prediction, target.unsqueeze(1)))
 
 
 # %% wrong: cuts the prediction to the target's length
-# says: A prediction of another size must raise ValueError instead of being broadcast.
+# says: A prediction with a different number of values must raise ValueError, but your code broadcasts it.
 # earns: 1 of 2
 # caught: hidden
 fit = training(lambda p, target: functional.mse_loss(p.flatten()[: target.numel()], target.flatten()))
@@ -198,7 +198,7 @@ fit = training(lambda p, target: functional.mse_loss(p.reshape(target.shape), ta
 
 
 # %% wrong: a check that compares the first dimension only
-# says: A prediction of another size must raise ValueError
+# says: A prediction with a different number of values must raise ValueError, but your code broadcasts it.
 # earns: 1 of 2
 # caught: hidden
 def loss_of(prediction, target):
@@ -211,7 +211,7 @@ fit = training(loss_of)
 
 
 # %% wrong: refuses only where there are more values
-# says: A prediction of another size must raise ValueError
+# says: A prediction with a different number of values must raise ValueError, but your code broadcasts it.
 # earns: 1 of 2
 # caught: hidden
 def loss_of(prediction, target):
@@ -224,14 +224,14 @@ fit = training(loss_of)
 
 
 # %% wrong: returns the last batch's loss
-# says: Return the mean over the last epoch, each sample counted once - not the last batch's loss
+# says: Return the mean over the samples of the last epoch, not the loss of the last batch or a mean of batch
 # earns: 1 of 2
 # lesson
 fit = training(checked, result=lambda batches: batches[-1][0])
 
 
 # %% wrong: returns the mean of batch means
-# says: Return the mean over the last epoch, each sample counted once - not the last batch's loss, nor the mean of
+# says: Return the mean over the samples of the last epoch, not the loss of the last batch or a mean of batch
 # earns: 1 of 2
 fit = training(checked, result=lambda batches: sum(loss for loss, _ in batches) / len(batches))
 
@@ -250,7 +250,7 @@ def fit(model, x, y, epochs, lr, batch_size):
 
 
 # %% wrong: the mean over all epochs
-# says: That is the mean over all epochs: return the last one's.
+# says: You return the mean over all epochs. Return the mean over the last epoch.
 # earns: 1 of 2
 def fit(model, x, y, epochs, lr, batch_size):
     losses = [training(checked)(model, x, y, 1, lr, batch_size) for _ in range(epochs)]
@@ -292,7 +292,7 @@ def fit(model, x, y, epochs, lr, batch_size):
 
 
 # %% wrong: no zero_grad
-# says: The relation is not learned
+# says: The model didn't learn the relation: the weights should be 2 and -1 and the bias 0.5.
 # says: The weights after training are not those of SGD
 # earns: 0 of 2
 def fit(model, x, y, epochs, lr, batch_size):

@@ -107,14 +107,14 @@ cross_entropy = from_log_p(lambda z: z.softmax(1).log())
 
 # %% wrong: log(softmax(z) + 1e-8)
 # says: log(softmax(z)) or exp(z) overflows or underflows. Work with logsumexp (or subtract the maximum).
-# says: add nothing such as 1e-8
+# says: The loss is wrong in another dtype. Compute in the dtype of the logits, and add nothing such as 1e-8.
 # earns: 0 of 2
 cross_entropy = from_log_p(lambda z: (z.softmax(1) + 1e-8).log())
 
 
 # %% wrong: log of a sum of exp without the maximum
 # says: log(softmax(z)) or exp(z) overflows or underflows.
-# says: For a sure and right prediction the loss is 0
+# says: For a sure and right prediction the loss is 0, however large the logits are. Use logsumexp.
 # earns: 0 of 2
 # lesson
 cross_entropy = from_log_p(lambda z: z - z.exp().sum(1, keepdim=True).log())
@@ -122,21 +122,21 @@ cross_entropy = from_log_p(lambda z: z - z.exp().sum(1, keepdim=True).log())
 
 # %% wrong: bounded from above only
 # says: log(softmax(z)) or exp(z) overflows or underflows.
-# says: For a sure and right prediction the loss is 0
+# says: For a sure and right prediction the loss is 0, however large the logits are. Use logsumexp.
 # earns: 0 of 2
 cross_entropy = from_log_p(lambda z: z - z.clamp(max=80).exp().sum(1, keepdim=True).log())
 
 
 # %% wrong: the maximum of all rows is subtracted
 # says: log(softmax(z)) or exp(z) overflows or underflows.
-# says: A class with logit -inf must simply have probability 0.
+# says: A class with logit -inf must have probability 0.
 # earns: 0 of 2
 cross_entropy = from_log_p(lambda z: z - z.abs().max() - (z - z.abs().max()).exp().sum(1, keepdim=True).log())
 
 
 # %% wrong: softmax before log_softmax
 # says: The softmax is applied twice, or missing.
-# says: Without label smoothing the loss is wrong already
+# says: The loss is already wrong without label smoothing. Pass the first check cell first.
 # earns: 0 of 2
 # lesson
 cross_entropy = from_log_p(lambda z: z.softmax(1).log_softmax(1))
@@ -144,34 +144,34 @@ cross_entropy = from_log_p(lambda z: z.softmax(1).log_softmax(1))
 
 # %% wrong: raw logits
 # says: The softmax is applied twice, or missing.
-# says: Without label smoothing the loss is wrong already
+# says: The loss is already wrong without label smoothing. Pass the first check cell first.
 # earns: 0 of 2
 cross_entropy = from_log_p(lambda z: z)
 
 
 # %% wrong: probabilities
-# says: The logarithm is missing: that is the mean probability of the labels.
-# says: Without label smoothing the loss is wrong already
+# says: The logarithm is missing, so you return the mean probability of the labels.
+# says: The loss is already wrong without label smoothing. Pass the first check cell first.
 # earns: 0 of 2
 cross_entropy = from_log_p(lambda z: z.softmax(1))
 
 
 # %% wrong: softmax over the rows
-# says: The softmax runs over the wrong dimension: classes are in dimension 1.
-# says: Without label smoothing the loss is wrong already
+# says: The softmax runs over the wrong dimension. The classes are in dimension 1.
+# says: The loss is already wrong without label smoothing. Pass the first check cell first.
 # earns: 0 of 2
 cross_entropy = from_log_p(lambda z: z.log_softmax(0))
 
 
 # %% wrong: the sign
 # says: The sign is wrong: the loss is -log p, which is never negative.
-# says: Without label smoothing the loss is wrong already
+# says: The loss is already wrong without label smoothing. Pass the first check cell first.
 # earns: 0 of 2
 cross_entropy = from_log_p(lambda z: -z.log_softmax(1))
 
 
 # %% wrong: F.cross_entropy
-# says: That is the library's loss: build it from logsumexp, gather and mean.
+# says: Your code calls the library's loss. Build it from logsumexp, gather and mean.
 # earns: 0 of 2
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     refuse(logits, target, ignore_index)
@@ -179,7 +179,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 
 # %% wrong: nn.CrossEntropyLoss
-# says: That is the library's loss
+# says: Your code calls the library's loss. Build it from logsumexp, gather and mean.
 # earns: 0 of 2
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     refuse(logits, target, ignore_index)
@@ -187,8 +187,8 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 
 # %% wrong: F.nll_loss
-# says: That is the library's loss
-# says: Nothing was smoothed.
+# says: Your code calls the library's loss. Build it from logsumexp, gather and mean.
+# says: Your code doesn't smooth anything: the loss is the same as without label_smoothing.
 # earns: 0 of 2
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     refuse(logits, target, ignore_index)
@@ -196,7 +196,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 
 # %% wrong: F.cross_entropy with class probabilities
-# says: That is the library's loss
+# says: Your code calls the library's loss. Build it from logsumexp, gather and mean.
 # earns: 0 of 2
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     refuse(logits, target, ignore_index)
@@ -206,15 +206,15 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 
 # %% wrong: the sum
-# says: That is the sum over the rows; asked for is their mean.
-# says: Without label smoothing the loss is wrong already
+# says: You return the sum over the rows instead of their mean.
+# says: The loss is already wrong without label smoothing. Pass the first check cell first.
 # earns: 0 of 2
 cross_entropy = from_log_p(log_p_of, mean=lambda losses, rows, kept: losses.sum())
 
 
 # %% wrong: no reduction
-# says: Those are the losses of the rows; asked for is their mean.
-# says: Without label smoothing the loss is wrong already
+# says: You return the losses of the rows instead of their mean.
+# says: The loss is already wrong without label smoothing. Pass the first check cell first.
 # earns: 0 of 2
 cross_entropy = from_log_p(log_p_of, mean=lambda losses, rows, kept: losses)
 
@@ -232,7 +232,7 @@ cross_entropy = from_log_p(lambda z: z.detach().log_softmax(1))
 
 
 # %% wrong: smoothing spread over the other classes
-# says: Label smoothing mixes with the uniform distribution over ALL classes: e / C each, also on the target.
+# says: Label smoothing mixes in the uniform distribution over ALL classes: every class gets e / C, including
 # earns: 1 of 2
 # lesson
 cross_entropy = from_log_p(
@@ -241,19 +241,19 @@ cross_entropy = from_log_p(
 
 
 # %% wrong: smoothing added, not mixed
-# says: The smoothed loss is wrong: the target gets 1 - e, and then every class e / C.
+# says: The smoothed loss is wrong. The target gets 1 - e, and then every class gets an additional e / C.
 # earns: 1 of 2
 cross_entropy = from_log_p(log_p_of, smooth=lambda nll, log_p, y, e: nll - e * log_p.mean(1))
 
 
 # %% wrong: e for every class
-# says: The smoothed loss is wrong
+# says: The smoothed loss is wrong. The target gets 1 - e, and then every class gets an additional e / C.
 # earns: 1 of 2
 cross_entropy = from_log_p(log_p_of, smooth=lambda nll, log_p, y, e: (1 - e) * nll - e * log_p.sum(1))
 
 
 # %% wrong: no smoothing
-# says: Nothing was smoothed.
+# says: Your code doesn't smooth anything: the loss is the same as without label_smoothing.
 # earns: 1 of 2
 cross_entropy = from_log_p(log_p_of, smooth=lambda nll, log_p, y, e: nll)
 
@@ -283,14 +283,14 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 
 # %% wrong: the mean over all rows
-# says: Ignored rows must neither count in the sum nor in the divisor.
+# says: Ignored rows must count neither in the sum nor in the divisor.
 # earns: 0 of 2
 cross_entropy = from_log_p(log_p_of, mean=lambda losses, rows, kept: losses.sum() / rows)
 
 
 # %% wrong: ignored rows count as class 0
-# says: Ignored rows must neither count in the sum nor in the divisor.
-# says: Nothing was smoothed.
+# says: Ignored rows must count neither in the sum nor in the divisor.
+# says: Your code doesn't smooth anything: the loss is the same as without label_smoothing.
 # earns: 0 of 2
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     refuse(logits, target, ignore_index)
@@ -298,7 +298,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 
 # %% wrong: ignores -100 only
-# says: Ignored rows must neither count in the sum nor in the divisor.
+# says: Ignored rows must count neither in the sum nor in the divisor.
 # earns: 1 of 2
 # caught: hidden
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
@@ -312,8 +312,8 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 
 # %% wrong: refuses ignored rows
-# says: A target of -100 (ignore_index) is not an error: leave its row out
-# says: A target of ignore_index is not an error
+# says: A target of -100 (ignore_index) is not an error. Leave its row out (
+# says: A target of ignore_index is not an error. Leave its row out.
 # earns: 0 of 2
 cross_entropy = from_log_p(log_p_of, check=lambda logits, target, ignore_index: refuse(logits, target, None))
 
@@ -341,7 +341,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 
 # %% wrong: the divisor is at least 1
-# says: With no row left the mean is nan, as in PyTorch.
+# says: If no row is left, the mean is nan, as in PyTorch.
 # earns: 1 of 2
 # caught: hidden
 # corner: empty
@@ -349,7 +349,7 @@ cross_entropy = from_log_p(log_p_of, mean=lambda losses, rows, kept: losses.sum(
 
 
 # %% wrong: no range check, modulo
-# says: A target outside the classes must raise IndexError (a negative one would silently count from the end).
+# says: A target outside the classes must raise IndexError (a negative target would silently count from the end).
 # earns: 1 of 2
 # caught: hidden
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
@@ -363,7 +363,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 
 # %% wrong: no checks, indexing counts negative targets from the end
-# says: A target outside the classes must raise IndexError
+# says: A target outside the classes must raise IndexError (a negative target would silently count from the end).
 # earns: 1 of 2
 # caught: hidden
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
@@ -376,7 +376,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 
 # %% wrong: gather's RuntimeError
-# says: A target outside the classes must raise IndexError
+# says: A target outside the classes must raise IndexError (a negative target would silently count from the end).
 # earns: 1 of 2
 # caught: hidden
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
@@ -389,7 +389,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 
 # %% wrong: checks the upper end of the range only
-# says: A target outside the classes must raise IndexError
+# says: A target outside the classes must raise IndexError (a negative target would silently count from the end).
 # earns: 1 of 2
 # caught: hidden
 def refuse_some(logits, target, ignore_index):
@@ -400,7 +400,7 @@ cross_entropy = from_log_p(log_p_of, check=refuse_some)
 
 
 # %% wrong: checks the class range only
-# says: Wrong shapes raise ValueError, floating targets TypeError.
+# says: Wrong shapes must raise ValueError, and floating-point targets TypeError.
 # earns: 1 of 2
 # caught: hidden
 def refuse_some(logits, target, ignore_index):
@@ -413,7 +413,7 @@ cross_entropy = from_log_p(log_p_of, check=refuse_some)
 
 
 # %% wrong: floating targets are converted
-# says: Wrong shapes raise ValueError, floating targets TypeError.
+# says: Wrong shapes must raise ValueError, and floating-point targets TypeError.
 # earns: 1 of 2
 # caught: hidden
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
@@ -422,7 +422,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 
 # %% wrong: any number of targets
-# says: Wrong shapes raise ValueError
+# says: Wrong shapes must raise ValueError, and floating-point targets TypeError.
 # earns: 1 of 2
 # caught: hidden
 def refuse_some(logits, target, ignore_index):
@@ -439,8 +439,8 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 
 # %% wrong: subtracts the maximum in place
-# says: were changed in place.
-# says: The arguments must stay as they are
+# says: Your code changed the logits or the targets in place.
+# says: Your code changed the logits or the targets in place.
 # earns: 1 of 2
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     with torch.no_grad():
@@ -459,7 +459,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: a Python float
 # says: This is the wrong kind of result
-# says: Without label smoothing the loss is wrong already
+# says: The loss is already wrong without label smoothing. Pass the first check cell first.
 # earns: 0 of 2
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     options = {"label_smoothing": label_smoothing, "ignore_index": ignore_index}
@@ -502,7 +502,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 
 # %% wrong: ignored targets are overwritten
-# says: The arguments must stay as they are: logits or targets were changed in place.
+# says: Your code changed the logits or the targets in place.
 # earns: 1 of 2
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     options = {"label_smoothing": label_smoothing, "ignore_index": ignore_index}
@@ -513,7 +513,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: logits are cut to a range
 # says: The result is inf, nan or a bounded number for large logits
-# says: Large logits, or nan in an ignored row, spoil
+# says: The smoothed loss is wrong for large logits, or for nan in an ignored row.
 # earns: 0 of 2
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     options = {"label_smoothing": label_smoothing, "ignore_index": ignore_index}
@@ -521,7 +521,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 
 # %% wrong: the library's operator, called directly
-# says: That is the library's loss: build it from logsumexp, gather and mean.
+# says: Your code calls the library's loss. Build it from logsumexp, gather and mean.
 # earns: 0 of 2
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     refuse(logits, target, ignore_index)
@@ -529,7 +529,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 
 # %% wrong: nan_to_num at the end
-# says: With no row left the mean is nan, as in PyTorch.
+# says: If no row is left, the mean is nan, as in PyTorch.
 # earns: 1 of 2
 # caught: hidden
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
@@ -552,7 +552,7 @@ cross_entropy = from_log_p(lambda z: z - log_sum(z)[:, None])
 
 
 # %% wrong: ValueError for a target that is none of the classes
-# says: A target outside the classes must raise IndexError
+# says: A target outside the classes must raise IndexError (a negative target would silently count from the end).
 # earns: 1 of 2
 # caught: hidden
 def refuse_otherwise(logits, target, ignore_index):

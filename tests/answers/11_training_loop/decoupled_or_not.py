@@ -90,7 +90,7 @@ def is_decoupled(make_optimizer):
 
 
 # %% wrong: one weight, did it shrink?
-# says: One weight of one size cannot tell the two apart.
+# says: A single weight can't tell the two kinds apart. Compare a small and a large weight.
 # earns: 0 of 1
 # lesson
 def is_decoupled(make_optimizer):
@@ -101,7 +101,7 @@ def is_decoupled(make_optimizer):
 
 
 # %% wrong: with a gradient of one
-# says: With a non-zero gradient the decay drowns in the step. Set the gradient to zero (not to None).
+# says: With a non-zero gradient, the step hides the decay. Set the gradient to zero (not to None).
 # earns: 0 of 1
 # lesson
 def is_decoupled(make_optimizer):
@@ -110,7 +110,7 @@ def is_decoupled(make_optimizer):
 
 
 # %% wrong: no gradient
-# says: A parameter without gradient is skipped, decay included: give it a zero gradient.
+# says: The optimizer skips a parameter whose gradient is None, so it doesn't decay either. Give it a gradient
 # earns: 0 of 1
 # lesson
 def is_decoupled(make_optimizer):
@@ -119,7 +119,7 @@ def is_decoupled(make_optimizer):
 
 
 # %% wrong: no gradient, and so ValueError
-# says: A parameter without gradient is skipped, decay included: give it a zero gradient.
+# says: The optimizer skips a parameter whose gradient is None, so it doesn't decay either. Give it a gradient
 # earns: 0 of 1
 def is_decoupled(make_optimizer):
     small, large = changes(make_optimizer, (1.0, 1000.0), grad=None)
@@ -129,7 +129,7 @@ def is_decoupled(make_optimizer):
 
 
 # %% wrong: a step below 0.05
-# says: A fixed threshold on the step fails for other lr and weight_decay: compare two weights with each other.
+# says: A fixed threshold on the step fails for other values of lr and weight_decay. Compare two weights with
 # earns: 0 of 1
 def is_decoupled(make_optimizer):
     (change,) = changes(make_optimizer, (1.0,))
@@ -139,7 +139,7 @@ def is_decoupled(make_optimizer):
 
 
 # %% wrong: in float32
-# says: A proportion of 1e-8 is lost in float32: make the experiment in float64.
+# says: In float32 a proportion of 1e-8 is lost. Run the experiment in float64.
 # earns: 0 of 1
 # caught: hidden
 def is_decoupled(make_optimizer):
@@ -150,7 +150,7 @@ def is_decoupled(make_optimizer):
 
 
 # %% wrong: a bound that takes small changes for equal ones
-# says: A fixed threshold on the step fails for other lr and weight_decay
+# says: A fixed threshold on the step fails for other values of lr and weight_decay. Compare two weights with
 # earns: 0 of 1
 # caught: hidden
 def is_decoupled(make_optimizer):
@@ -161,7 +161,7 @@ def is_decoupled(make_optimizer):
 
 
 # %% wrong: exchanged
-# says: True and False are exchanged.
+# says: You return True for False and False for True.
 # earns: 0 of 1
 def is_decoupled(make_optimizer):
     small, large = changes(make_optimizer, (1.0, 1000.0))
@@ -171,7 +171,7 @@ def is_decoupled(make_optimizer):
 
 
 # %% wrong: no check for missing decay
-# says: An optimizer that does not decay must raise ValueError.
+# says: If the optimizer does not decay, your function must raise ValueError.
 # earns: 0 of 1
 # caught: hidden
 # corner: zeros
@@ -181,7 +181,7 @@ def is_decoupled(make_optimizer):
 
 
 # %% wrong: ZeroDivisionError for missing decay
-# says: An optimizer that does not decay must raise ValueError.
+# says: If the optimizer does not decay, your function must raise ValueError.
 # earns: 0 of 1
 # caught: hidden
 # corner: zeros
@@ -191,7 +191,7 @@ def is_decoupled(make_optimizer):
 
 
 # %% wrong: a bound for missing decay that is too high
-# says: compare two weights with each other.
+# says: A fixed threshold on the step fails for other values of lr and weight_decay. Compare two weights with
 # earns: 0 of 1
 # caught: hidden
 def is_decoupled(make_optimizer):
@@ -257,7 +257,7 @@ def is_decoupled(make_optimizer):
 
 
 # %% wrong: looks whether .grad has changed
-# says: One weight of one size cannot tell the two apart.
+# says: A single weight can't tell the two kinds apart. Compare a small and a large weight.
 # earns: 0 of 1
 def is_decoupled(make_optimizer):
     weight = nn.Parameter(torch.ones(1))
@@ -268,7 +268,7 @@ def is_decoupled(make_optimizer):
 
 
 # %% wrong: two weights of nearly the same size
-# says: One weight of one size cannot tell the two apart.
+# says: A single weight can't tell the two kinds apart. Compare a small and a large weight.
 # earns: 0 of 1
 def is_decoupled(make_optimizer):
     one, other = changes(make_optimizer, (1.0, 1.001))
@@ -309,7 +309,7 @@ def is_decoupled(make_optimizer):
 
 
 # %% wrong: a fixed threshold
-# says: A fixed threshold on the step fails for other lr and weight_decay: compare two weights with each
+# says: A fixed threshold on the step fails for other values of lr and weight_decay. Compare two weights with
 # earns: 0 of 1
 # caught: hidden
 def is_decoupled(make_optimizer):

@@ -107,7 +107,7 @@ def evaluate(model, loader, loss_fn):
 
 
 # %% wrong: mean of batch means
-# says: Mean of batch means: the smaller last batch counts too much.
+# says: You return a mean of batch means, in which the smaller last batch counts too much.
 # earns: 0 of 2
 # lesson
 def evaluate(model, loader, loss_fn):
@@ -119,7 +119,7 @@ def evaluate(model, loader, loss_fn):
 
 
 # %% wrong: mean of batch means for the accuracy only
-# says: Mean of batch means: the smaller last batch counts too much.
+# says: You return a mean of batch means, in which the smaller last batch counts too much.
 # earns: 0 of 2
 def evaluate(model, loader, loss_fn):
     with evaluating(model):
@@ -164,7 +164,7 @@ def evaluate(model, loader, loss_fn):
 
 
 # %% wrong: model.train() at the end
-# says: What was in eval mode before is in train mode now
+# says: The model, or a frozen layer, was in eval mode before and is in train mode now. train() reaches all
 # earns: 1 of 2
 def evaluate(model, loader, loss_fn):
     model.eval()
@@ -176,7 +176,7 @@ def evaluate(model, loader, loss_fn):
 
 
 # %% wrong: model.train(old flag)
-# says: set each module's own flag.
+# says: The model, or a frozen layer, was in eval mode before and is in train mode now. train() reaches all
 # earns: 1 of 2
 # lesson
 def evaluate(model, loader, loss_fn):
@@ -190,7 +190,7 @@ def evaluate(model, loader, loss_fn):
 
 
 # %% wrong: flags of the children only
-# says: set each module's own flag.
+# says: The model, or a frozen layer, was in eval mode before and is in train mode now. train() reaches all
 # earns: 1 of 2
 # corner: members
 def evaluate(model, loader, loss_fn):
@@ -223,7 +223,7 @@ def evaluate(model, loader, loss_fn):
 
 
 # %% wrong: swallows exceptions
-# says: An exception of the loss, the model or the loader must go on to the caller.
+# says: An exception from the loss, the model or the loader must reach the caller.
 # earns: 1 of 2
 # caught: hidden
 def evaluate(model, loader, loss_fn):
@@ -235,7 +235,7 @@ def evaluate(model, loader, loss_fn):
 
 
 # %% wrong: divides by len(loader)
-# says: Mean of batch means: the smaller last batch counts too much.
+# says: You return a mean of batch means, in which the smaller last batch counts too much.
 # says: The loader may be a generator, which has no len().
 # earns: 0 of 2
 def evaluate(model, loader, loss_fn):
@@ -255,7 +255,7 @@ def evaluate(model, loader, loss_fn):
 
 
 # %% wrong: goes through the loader twice
-# says: A generator can be gone through only once.
+# says: The model never ran. You can iterate over a generator only once.
 # earns: 1 of 2
 # caught: hidden
 def evaluate(model, loader, loss_fn):
@@ -290,7 +290,7 @@ def evaluate(model, loader, loss_fn):
 
 
 # %% wrong: clears the gradients
-# says: A parameter, a gradient or a buffer of the model has changed: an evaluation leaves all of them alone.
+# says: Your evaluation changed a parameter, a gradient or a buffer of the model.
 # earns: 1 of 2
 # caught: hidden
 def evaluate(model, loader, loss_fn):
@@ -300,7 +300,7 @@ def evaluate(model, loader, loss_fn):
 
 
 # %% wrong: requires_grad_(False) in place of no_grad
-# says: A parameter, a gradient or a buffer of the model has changed
+# says: Your evaluation changed a parameter, a gradient or a buffer of the model.
 # earns: 1 of 2
 # caught: hidden
 def evaluate(model, loader, loss_fn):
@@ -310,7 +310,7 @@ def evaluate(model, loader, loss_fn):
 
 
 # %% wrong: gradients stay switched off
-# says: Afterwards gradients are recorded otherwise than before
+# says: You changed whether gradients are recorded. `with torch.no_grad():` restores the caller's setting, even
 # earns: 1 of 2
 def evaluate(model, loader, loss_fn):
     with evaluating(model):
@@ -385,7 +385,7 @@ def evaluate(model, loader, loss_fn):
 
 
 # %% wrong: turns every exception into ValueError
-# says: An exception of the loss, the model or the loader must go on to the caller.
+# says: An exception from the loss, the model or the loader must reach the caller.
 # earns: 1 of 2
 # caught: hidden
 def evaluate(model, loader, loss_fn):
@@ -397,7 +397,7 @@ def evaluate(model, loader, loss_fn):
 
 
 # %% wrong: the first batch's size for all batches
-# says: Mean of batch means: the smaller last batch counts too much.
+# says: You return a mean of batch means, in which the smaller last batch counts too much.
 # earns: 0 of 2
 def evaluate(model, loader, loss_fn):
     with evaluating(model):
@@ -414,7 +414,7 @@ def evaluate(model, loader, loss_fn):
 
 
 # %% wrong: switches gradients on at the end, whatever the caller had
-# says: Afterwards gradients are recorded otherwise than before
+# says: You changed whether gradients are recorded. `with torch.no_grad():` restores the caller's setting, even
 # earns: 1 of 2
 # caught: hidden
 # corner: caller's modes
@@ -462,7 +462,7 @@ def evaluate(model, loader, loss_fn):
 
 
 # %% wrong: PyTorch's quickstart
-# says: Mean of batch means: the smaller last batch counts too much.
+# says: You return a mean of batch means, in which the smaller last batch counts too much.
 # earns: 0 of 2
 def evaluate(model, loader, loss_fn):
     size = 0

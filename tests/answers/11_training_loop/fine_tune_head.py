@@ -125,7 +125,7 @@ def prepare(model, state, num_classes, lr_body, lr_head):
 
 
 # %% wrong: the given code
-# says: Setting out_features changes a number in the repr, not the weight: make a new Linear.
+# says: Setting out_features changes a number in the repr, not the weight. Make a new Linear.
 # says: model.fc has not as many outputs as there are new classes.
 # earns: 0 of 2
 # lesson
@@ -137,7 +137,7 @@ def prepare(model, state, num_classes, lr_body, lr_head):
 
 
 # %% wrong: the optimizer is built before the head is replaced
-# says: The optimizer still holds the parameters of the head you replaced: build it after replacing.
+# says: The optimizer still has the parameters of the head that you replaced. Build it after you replace the
 # earns: 0 of 2
 # lesson
 def prepare(model, state, num_classes, lr_body, lr_head):
@@ -150,7 +150,7 @@ def prepare(model, state, num_classes, lr_body, lr_head):
 
 
 # %% wrong: sets out_features
-# says: Setting out_features changes a number in the repr, not the weight: make a new Linear.
+# says: Setting out_features changes a number in the repr, not the weight. Make a new Linear.
 # says: model.fc has not as many outputs as there are new classes.
 # earns: 0 of 2
 # lesson
@@ -163,15 +163,15 @@ prepare = with_parts(replace=replace)
 
 
 # %% wrong: never loads
-# says: The body does not hold the pre-trained weights.
-# says: The body does not hold the pre-trained weights and statistics.
+# says: The body doesn't have the pre-trained weights.
+# says: The body doesn't have the pre-trained weights and statistics.
 # earns: 0 of 2
 prepare = with_parts(load=lambda model, state: None)
 
 
 # %% wrong: loads the parameters, not the statistics
-# says: The body does not hold the pre-trained weights.
-# says: The body does not hold the pre-trained weights and statistics.
+# says: The body doesn't have the pre-trained weights.
+# says: The body doesn't have the pre-trained weights and statistics.
 # earns: 0 of 2
 # corner: members
 def load(model, state):
@@ -215,7 +215,7 @@ prepare = with_parts(load=load)
 
 
 # %% wrong: replaces the head before loading
-# says: Loading after replacing the head fails on its shape: load first.
+# says: You load after you replace the head, so its shape doesn't fit. Load first.
 # earns: 0 of 2
 def prepare(model, state, num_classes, lr_body, lr_head):
     model.fc = new_head(model, num_classes)
@@ -224,7 +224,7 @@ def prepare(model, state, num_classes, lr_body, lr_head):
 
 
 # %% wrong: the rates are exchanged
-# says: The rates are exchanged or missing: body lr_body, head lr_head.
+# says: The rates are swapped or missing. The body has lr_body, the head lr_head.
 # earns: 1 of 2
 def optimizer(model, lr_body, lr_head):
     if lr_body == 0:
@@ -236,15 +236,15 @@ prepare = with_parts(optimizer=optimizer)
 
 
 # %% wrong: one rate for everything
-# says: The rates are exchanged or missing: body lr_body, head lr_head.
-# says: The optimizer of a frozen body holds the parameters of the new head, and nothing else.
+# says: The rates are swapped or missing. The body has lr_body, the head lr_head.
+# says: If the body is frozen, the optimizer must have the parameters of the new head, and nothing else.
 # earns: 0 of 2
 prepare = with_parts(optimizer=lambda model, lr_body, lr_head: torch.optim.SGD(model.parameters(), lr_head, 0.9))
 
 
 # %% wrong: no momentum
-# says: The momentum must be 0.9 for all parameters, and the other settings the usual ones.
-# says: The head is trained with lr_head and momentum 0.9.
+# says: The momentum must be 0.9 for all parameters, and all other settings must be SGD's defaults.
+# says: The head must be trained with lr_head and momentum 0.9.
 # earns: 0 of 2
 def optimizer(model, lr_body, lr_head):
     right = optimizer_of(model, lr_body, lr_head)
@@ -255,7 +255,7 @@ prepare = with_parts(optimizer=optimizer)
 
 
 # %% wrong: Nesterov's momentum
-# says: The momentum must be 0.9 for all parameters, and the other settings the usual ones.
+# says: The momentum must be 0.9 for all parameters, and all other settings must be SGD's defaults.
 # says: The first step does not move the head by its rate times its gradient.
 # earns: 0 of 2
 def optimizer(model, lr_body, lr_head):
@@ -286,7 +286,7 @@ prepare = with_parts(optimizer=lambda model, lr_body, lr_head: None)
 
 
 # %% wrong: body with lr 0, nothing frozen
-# says: A rate of 0 alone still computes gradients (and momentum): requires_grad_(False).
+# says: With a rate of 0 alone, gradients (and momentum) are still computed. Call requires_grad_(False).
 # earns: 1 of 2
 def prepare(model, state, num_classes, lr_body, lr_head):
     model.load_state_dict(state)
@@ -296,7 +296,7 @@ def prepare(model, state, num_classes, lr_body, lr_head):
 
 
 # %% wrong: batch norm in eval, gradients are computed
-# says: A rate of 0 alone still computes gradients (and momentum): requires_grad_(False).
+# says: With a rate of 0 alone, gradients (and momentum) are still computed. Call requires_grad_(False).
 # earns: 1 of 2
 def freeze(body):
     stay_in_eval(body)
@@ -307,21 +307,21 @@ prepare = with_parts(freeze=freeze)
 
 
 # %% wrong: requires_grad_(False), batch norm untouched
-# says: The frozen body drifts: batch norm updates its statistics in train mode whatever requires_grad says.
+# says: The frozen body drifts, because in train mode batch norm updates its statistics whatever requires_grad
 # earns: 1 of 2
 # lesson
 prepare = with_parts(freeze=lambda body: body.requires_grad_(False))
 
 
 # %% wrong: eval() once
-# says: The frozen body drifts: batch norm updates its statistics in train mode whatever requires_grad says.
+# says: The frozen body drifts, because in train mode batch norm updates its statistics whatever requires_grad
 # earns: 1 of 2
 # lesson
 prepare = with_parts(freeze=lambda body: body.eval().requires_grad_(False))
 
 
 # %% wrong: train() is refused, but the body was in train mode
-# says: The frozen body drifts
+# says: The frozen body drifts, because in train mode batch norm updates its statistics whatever requires_grad
 # earns: 1 of 2
 def freeze(body):
     body.requires_grad_(False)
@@ -332,7 +332,7 @@ prepare = with_parts(freeze=freeze)
 
 
 # %% wrong: train() is refused from the first call on, not before
-# says: The frozen body drifts
+# says: The frozen body drifts, because in train mode batch norm updates its statistics whatever requires_grad
 # earns: 1 of 2
 # caught: hidden
 def freeze(body):
@@ -344,7 +344,7 @@ prepare = with_parts(freeze=freeze)
 
 
 # %% wrong: momentum 0, so that the statistics stay, but those of the batch are used
-# says: The frozen body drifts
+# says: The frozen body drifts, because in train mode batch norm updates its statistics whatever requires_grad
 # earns: 1 of 2
 def freeze(body):
     body.requires_grad_(False)
@@ -355,7 +355,7 @@ prepare = with_parts(freeze=freeze)
 
 
 # %% wrong: statistics are not tracked any more, those of the batch are used
-# says: The outputs of the frozen body are not those that it has in eval mode
+# says: The outputs of the frozen body differ from its outputs in eval mode with the checkpoint's statistics.
 # earns: 1 of 2
 def freeze(body):
     body.requires_grad_(False)
@@ -367,7 +367,7 @@ prepare = with_parts(freeze=freeze)
 
 
 # %% wrong: the body is frozen at any rate
-# says: With a rate above 0 body and head are trained: all must require grad.
+# says: With a rate above 0, body and head are trained, so all parameters must require grad.
 # earns: 1 of 2
 def prepare(model, state, num_classes, lr_body, lr_head):
     model.load_state_dict(state)
@@ -377,7 +377,7 @@ def prepare(model, state, num_classes, lr_body, lr_head):
 
 
 # %% wrong: the statistics are frozen at any rate
-# says: With a rate above 0 the body is not frozen: its batch norm must follow model.train().
+# says: With a rate above 0 the body is not frozen, so its batch norm must follow model.train().
 # earns: 1 of 2
 # caught: hidden
 def prepare(model, state, num_classes, lr_body, lr_head):
@@ -389,7 +389,7 @@ def prepare(model, state, num_classes, lr_body, lr_head):
 
 
 # %% wrong: the whole model is frozen
-# says: The head must require grad: it is what is trained.
+# says: The head is trained, so it must require grad.
 # earns: 1 of 2
 def prepare(model, state, num_classes, lr_body, lr_head):
     model.load_state_dict(state)
@@ -401,7 +401,7 @@ def prepare(model, state, num_classes, lr_body, lr_head):
 
 
 # %% wrong: the head is cut from the old one
-# says: The head must be fresh, not a slice of the old one.
+# says: The head must be new, not a slice of the old head.
 # earns: 1 of 2
 def replace(model, classes):
     head = new_head(model, classes)
@@ -415,7 +415,7 @@ prepare = with_parts(replace=replace)
 
 
 # %% wrong: a new head only for another number of classes
-# says: The head must be fresh, not a slice of the old one.
+# says: The head must be new, not a slice of the old head.
 # earns: 1 of 2
 prepare = with_parts(replace=lambda model, n: model.fc if n == len(model.fc.weight) else new_head(model, n))
 
@@ -514,7 +514,7 @@ prepare = with_parts(replace=replace, freeze=freeze)
 
 
 # %% wrong: the old biases are kept
-# says: The head must be fresh, not a slice of the old one.
+# says: The head must be new, not a slice of the old head.
 # earns: 1 of 2
 def replace(model, classes):
     head = new_head(model, classes)
@@ -529,13 +529,13 @@ prepare = with_parts(replace=replace)
 
 # %% wrong: a head without biases
 # says: model.fc must be a Linear layer with a bias.
-# says: The names of the parameters must stay as they were.
+# says: The names of the parameters have changed. They must stay the same.
 # earns: 0 of 2
 prepare = with_parts(replace=lambda model, classes: nn.Linear(16, classes, bias=False, dtype=model.fc.weight.dtype))
 
 
 # %% wrong: the frozen body stays in the optimizer, with rate 0
-# says: The optimizer of a frozen body holds the parameters of the new head, and nothing else.
+# says: If the body is frozen, the optimizer must have the parameters of the new head, and nothing else.
 # earns: 1 of 2
 def optimizer(model, lr_body, lr_head):
     groups = [{"params": model.fc.parameters(), "lr": lr_head}, {"params": model.body.parameters(), "lr": lr_body}]
@@ -566,7 +566,7 @@ def prepare(model, state, num_classes, lr_body, lr_head):
 
 
 # %% wrong: statistics are not tracked, and so the batch's are used
-# says: The outputs of the frozen body are not those that it has in eval mode, with the checkpoint's statistics.
+# says: The outputs of the frozen body differ from its outputs in eval mode with the checkpoint's statistics.
 # earns: 1 of 2
 def freeze(body):
     body.requires_grad_(False)
@@ -577,7 +577,7 @@ prepare = with_parts(freeze=freeze)
 
 
 # %% wrong: weight decay
-# says: The momentum must be 0.9 for all parameters, and the other settings the usual ones.
+# says: The momentum must be 0.9 for all parameters, and all other settings must be SGD's defaults.
 # earns: 1 of 2
 def optimizer(model, lr_body, lr_head):
     right = optimizer_of(model, lr_body, lr_head)
@@ -620,7 +620,7 @@ def prepare(model, state, num_classes, lr_body, lr_head):
 
 # %% wrong: frozen by requires_grad alone, torchvision's tutorial
 # says: The new head must have the body's dtype and device.
-# says: The frozen body drifts: batch norm updates its statistics in train mode whatever requires_grad says.
+# says: The frozen body drifts, because in train mode batch norm updates its statistics whatever requires_grad
 # earns: 0 of 2
 def prepare(model, state, num_classes, lr_body, lr_head):
     model.load_state_dict(state)
@@ -636,7 +636,7 @@ def prepare(model, state, num_classes, lr_body, lr_head):
 
 
 # %% wrong: copies the rows of the old head
-# says: The head must be fresh, not a slice of the old one.
+# says: The head must be new, not a slice of the old head.
 # earns: 1 of 2
 def prepare(model, state, num_classes, lr_body, lr_head):
     model.load_state_dict(state)

@@ -106,7 +106,7 @@ def why_not(step, weights, floor=0.01, max_steps=300, old=None, first=None, loss
 
 
 # %% wrong: compares the weights with themselves
-# says: You compared the weights with themselves: keep a copy (clone), not the tensors.
+# says: All weights change here. You compared the weights with themselves. Keep clones, not the tensors.
 # says: The first check is not passed yet
 # earns: 0 of 2
 # lesson
@@ -114,7 +114,7 @@ why_not = asked(copied=lambda w: w)
 
 
 # %% wrong: detach alone is a copy
-# says: You compared the weights with themselves: keep a copy (clone), not the tensors.
+# says: All weights change here. You compared the weights with themselves. Keep clones, not the tensors.
 # says: The first check is not passed yet
 # earns: 0 of 2
 # lesson
@@ -122,7 +122,7 @@ why_not = asked(copied=lambda w: w.detach())
 
 
 # %% wrong: judges standing still by the loss alone
-# says: The loss changes because of dropout, and the weights don't move: look at them, not at the loss alone.
+# says: The loss changes because of dropout, but the weights don't change. Look at the weights, not only at the
 # earns: 1 of 2
 # lesson
 def why_not(step, weights, floor=0.01, max_steps=300):
@@ -139,7 +139,7 @@ def why_not(step, weights, floor=0.01, max_steps=300):
 
 
 # %% wrong: does not look at the weights at all
-# says: The loss is constant because the weights don't move: look at them, not at the loss alone
+# says: The loss is constant because the weights don't change. Look at the weights, not only at the loss (with
 # says: The first check is not passed yet
 # earns: 0 of 2
 # lesson
@@ -147,7 +147,7 @@ why_not = asked(same=lambda a, b: False)
 
 
 # %% wrong: looks at the first weight only
-# says: All weights count, not only the first: a frozen first layer stands still in a net that learns.
+# says: All weights count, not only the first. A first layer that is frozen doesn't change in a network that
 # earns: 1 of 2
 # caught: hidden
 # corner: members
@@ -155,14 +155,14 @@ why_not = asked(which=lambda weights: weights[:1])
 
 
 # %% wrong: looks at the last weight only
-# says: All weights count: one that stands still says nothing about the others.
+# says: All weights count. If one of them doesn't change, the others may.
 # earns: 1 of 2
 # caught: hidden
 why_not = asked(which=lambda weights: weights[-1:])
 
 
 # %% wrong: all weights must have moved
-# says: All weights count, not only the first
+# says: All weights count, not only the first. A first layer that is frozen doesn't change in a network that
 # earns: 1 of 2
 # caught: hidden
 # corner: members
@@ -189,7 +189,7 @@ why_not = asked(finite=lambda loss: True)
 
 
 # %% wrong: asks for nan, not for inf
-# says: A loss of inf ends the calls: ask for isfinite, not for nan alone.
+# says: A loss of inf also ends the calls. Check with isfinite, not only for nan.
 # earns: 1 of 2
 # caught: hidden
 # corner: nan
@@ -197,7 +197,7 @@ why_not = asked(finite=lambda loss: loss == loss)
 
 
 # %% wrong: calls the first rise a divergence
-# says: You judged by a rise, or stopped early: a loss may rise for a while and fall later.
+# says: You judged by a rise or stopped early, but a loss may rise for a while and fall later.
 # earns: 1 of 2
 # lesson
 def why_not(step, weights, floor=0.01, max_steps=300):
@@ -213,7 +213,7 @@ def why_not(step, weights, floor=0.01, max_steps=300):
 
 
 # %% wrong: looks at floor only after all calls
-# says: You call step more often than allowed: not after a loss below floor
+# says: You call step too often. Stop after a loss that is below floor, nan or inf, and after max_steps calls.
 # says: The first check is not passed yet
 # earns: 0 of 2
 # lesson
@@ -233,7 +233,7 @@ def why_not(step, weights, floor=0.01, max_steps=300):
 
 
 # %% wrong: torch.equal on weights that hold nan
-# says: Here nan stays nan, and nan != nan: torch.equal says 'changed' for what stands still.
+# says: Here a nan stays nan. Because nan != nan, torch.equal calls that a change.
 # earns: 1 of 2
 # caught: hidden
 # corner: nan
@@ -241,7 +241,7 @@ why_not = asked(same=torch.equal)
 
 
 # %% wrong: says "fits" when the loss has fallen to half
-# says: It moves and falls, but never below floor: 'stuck'
+# says: The weights change and the loss falls, but never below floor, so it is 'stuck'
 # says: The first check is not passed yet
 # earns: 0 of 2
 # lesson
@@ -249,7 +249,7 @@ why_not = asked(low=lambda losses, floor: losses[-1] < losses[0] * 0.6)
 
 
 # %% wrong: says "fits" when the loss has fallen to a fifth in the end
-# says: It moves and falls, but never below floor: 'stuck'.
+# says: The weights change and the loss falls, but never below floor, so it is 'stuck'.
 # earns: 1 of 2
 def why_not(step, weights, floor=0.01, max_steps=300):
     losses = []
@@ -263,14 +263,14 @@ def why_not(step, weights, floor=0.01, max_steps=300):
 
 
 # %% wrong: says "fits" as soon as the loss has fallen to a fifth
-# says: You stopped early: a loss may rise for a while and fall later. Only one below floor, or nan or inf
+# says: You stopped early, but a loss may rise for a while and fall later. Before max_steps, only a loss that is
 # says: The first check is not passed yet
 # earns: 0 of 2
 why_not = asked(low=lambda losses, floor: losses[-1] < losses[0] / 5)
 
 
 # %% wrong: falls, and so it is not stuck
-# says: It moves and falls, but never below floor: 'stuck'
+# says: The weights change and the loss falls, but never below floor, so it is 'stuck'
 # says: The first check is not passed yet
 # earns: 0 of 2
 def why_not(step, weights, floor=0.01, max_steps=300):
@@ -279,7 +279,7 @@ def why_not(step, weights, floor=0.01, max_steps=300):
 
 
 # %% wrong: counts writes
-# says: The values count: an update by zero has changed nothing.
+# says: Only the values count. An update by zero changes nothing.
 # earns: 1 of 2
 # caught: hidden
 def why_not(step, weights, floor=0.01, max_steps=300):
@@ -297,14 +297,14 @@ def why_not(step, weights, floor=0.01, max_steps=300):
 
 
 # %% wrong: compares with a tolerance
-# says: A small change is a change: compare exactly, in the weights' own dtype.
+# says: Even a small change counts. Compare exactly, in the weights' own dtype.
 # earns: 1 of 2
 # caught: hidden
 why_not = asked(same=lambda a, b: torch.allclose(a, b, equal_nan=True))
 
 
 # %% wrong: compares sums
-# says: Changes may cancel in a sum or a mean: compare element by element.
+# says: Changes can cancel in a sum or a mean. Compare element by element.
 # earns: 1 of 2
 # caught: hidden
 why_not = asked(
@@ -314,7 +314,7 @@ why_not = asked(
 
 
 # %% wrong: copies in float32
-# says: A small change is a change: compare exactly, in the weights' own dtype.
+# says: Even a small change counts. Compare exactly, in the weights' own dtype.
 # earns: 1 of 2
 # caught: hidden
 why_not = asked(
@@ -324,21 +324,21 @@ why_not = asked(
 
 
 # %% wrong: compares after the last call only
-# says: The weights jump to and fro and are back at the end: compare after each call, not only then.
+# says: The weights change and return to their old values at the end. Compare after each call, not only at the
 # earns: 1 of 2
 # caught: hidden
 why_not = asked(compare="end")
 
 
 # %% wrong: compares after the first call only
-# says: The weights moved later: a schedule may begin with a rate of zero.
+# says: The weights changed only later, because a schedule may start with a rate of zero.
 # earns: 1 of 2
 # caught: hidden
 why_not = asked(compare="first")
 
 
 # %% wrong: gives up when the first call moves nothing
-# says: You stopped early: a loss may rise for a while and fall later. Only one below floor
+# says: You stopped early, but a loss may rise for a while and fall later. Before max_steps, only a loss that is
 # says: The first check is not passed yet
 # earns: 0 of 2
 def why_not(step, weights, floor=0.01, max_steps=300):
@@ -382,28 +382,28 @@ why_not = asked(still_first=False)
 
 
 # %% wrong: one call before the loop
-# says: You call step more often than allowed
+# says: You call step too often. Stop after a loss that is below floor, nan or inf, and after max_steps calls.
 # says: The first check is not passed yet
 # earns: 0 of 2
 why_not = asked(probe=True)
 
 
 # %% wrong: one call too few
-# says: You stopped early: a loss may rise for a while and fall later. Only one below floor
+# says: You stopped early, but a loss may rise for a while and fall later. Before max_steps, only a loss that is
 # says: The first check is not passed yet
 # earns: 0 of 2
 why_not = asked(last=-1)
 
 
 # %% wrong: one call too many
-# says: You call step more often than allowed
+# says: You call step too often. Stop after a loss that is below floor, nan or inf, and after max_steps calls.
 # says: The first check is not passed yet
 # earns: 0 of 2
 why_not = asked(last=1)
 
 
 # %% wrong: until it fits
-# says: You call step more often than allowed
+# says: You call step too often. Stop after a loss that is below floor, nan or inf, and after max_steps calls.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def why_not(step, weights, floor=0.01, max_steps=300):
@@ -413,7 +413,7 @@ def why_not(step, weights, floor=0.01, max_steps=300):
 
 
 # %% wrong: step under no_grad
-# says: Each step trains, so it needs gradients: don't call it under no_grad.
+# says: Each step trains, so it needs gradients. Don't call it under no_grad.
 # says: The first check is not passed yet
 # earns: 0 of 2
 @torch.no_grad()
@@ -422,7 +422,7 @@ def why_not(step, weights, floor=0.01, max_steps=300):
 
 
 # %% wrong: puts the weights back
-# says: The weights, their gradients or flags were changed by your function
+# says: Your function changed the weights, their gradients or their flags. Only read them.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def why_not(step, weights, floor=0.01, max_steps=300):
@@ -435,7 +435,7 @@ def why_not(step, weights, floor=0.01, max_steps=300):
 
 
 # %% wrong: zeroes the gradients
-# says: The weights, their gradients or flags were changed by your function
+# says: Your function changed the weights, their gradients or their flags. Only read them.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def why_not(step, weights, floor=0.01, max_steps=300):
@@ -446,7 +446,7 @@ def why_not(step, weights, floor=0.01, max_steps=300):
 
 
 # %% wrong: sets a seed
-# says: Your function draws random numbers: the next step is another one then.
+# says: Your function draws random numbers, which changes the next step.
 # earns: 0 of 2
 def why_not(step, weights, floor=0.01, max_steps=300):
     torch.manual_seed(1)
@@ -454,21 +454,21 @@ def why_not(step, weights, floor=0.01, max_steps=300):
 
 
 # %% wrong: at floor it fits
-# says: At floor is not below floor.
+# says: A loss equal to floor is not below floor.
 # earns: 1 of 2
 # caught: hidden
 why_not = asked(low=lambda losses, floor: losses[-1] <= floor)
 
 
 # %% wrong: the floor is always 0.01
-# says: It is 'fits' (a loss came below floor), and you say 'stuck'.
+# says: The right answer is 'fits' (a loss came below floor), but you return 'stuck'.
 # earns: 1 of 2
 # caught: hidden
 why_not = asked(low=lambda losses, floor: losses[-1] < 0.01)
 
 
 # %% wrong: floor is not looked at in the last call
-# says: A loss below floor in the very last call counts.
+# says: A loss below floor in the last of max_steps calls also counts.
 # earns: 1 of 2
 # caught: hidden
 def why_not(step, weights, floor=0.01, max_steps=300):
@@ -486,27 +486,27 @@ def why_not(step, weights, floor=0.01, max_steps=300):
 
 
 # %% wrong: as large as the first diverges
-# says: As large as the first is not larger.
+# says: A last loss equal to the first is not larger.
 # earns: 1 of 2
 # caught: hidden
 why_not = asked(larger=lambda losses: len(losses) > 1 and losses[-1] >= losses[0])
 
 
 # %% wrong: the largest loss counts
-# says: You judged by a rise, or stopped early: a loss may rise for a while and fall later.
+# says: You judged by a rise or stopped early, but a loss may rise for a while and fall later.
 # earns: 1 of 2
 why_not = asked(larger=lambda losses: max(losses) > losses[0])
 
 
 # %% wrong: the last two losses count
-# says: What counts is whether the last loss is larger than the first, not those between.
+# says: Only the first and the last loss decide whether it diverges, not those in between.
 # earns: 1 of 2
 # caught: hidden
 why_not = asked(larger=lambda losses: losses[-1] > losses[-2] if len(losses) > 1 else False)
 
 
 # %% wrong: no call at all is an error
-# says: With max_steps=0 step is not called, and nothing moves: 'stands still'.
+# says: With max_steps=0, step is never called and no weight changes, so it 'stands still'.
 # earns: 1 of 2
 # caught: hidden
 # corner: empty
@@ -516,7 +516,7 @@ def why_not(step, weights, floor=0.01, max_steps=300):
 
 
 # %% wrong: no weights are an error
-# says: Without weights nothing moves: 'stands still'.
+# says: Without weights no weight changes, so it 'stands still'.
 # earns: 1 of 2
 # caught: hidden
 # corner: empty
@@ -526,7 +526,7 @@ def why_not(step, weights, floor=0.01, max_steps=300):
 
 
 # %% wrong: the bytes of each last dimension
-# says: Weights may have any shape, also that of a single number
+# says: Weights may have any shape, even that of a single number:
 # earns: 1 of 2
 # caught: hidden
 # corner: 0-d
@@ -537,7 +537,7 @@ why_not = asked(
 
 
 # %% wrong: True or False
-# says: Return one of the texts
+# says: Return one of the strings
 # says: The first check is not passed yet
 # earns: 0 of 2
 def why_not(step, weights, floor=0.01, max_steps=300):
@@ -545,7 +545,7 @@ def why_not(step, weights, floor=0.01, max_steps=300):
 
 
 # %% wrong: prints
-# says: Return one of the texts
+# says: Return one of the strings
 # says: The first check is not passed yet
 # earns: 0 of 2
 def why_not(step, weights, floor=0.01, max_steps=300):
@@ -553,7 +553,7 @@ def why_not(step, weights, floor=0.01, max_steps=300):
 
 
 # %% wrong: looks at trainable weights only
-# says: A frozen weight counts as well: here `step` moves one that requires no grad, as an average does.
+# says: A frozen weight also counts. Here `step` changes a weight that doesn't require grad, as a running
 # earns: 1 of 2
 # caught: hidden
 def why_not(step, weights, floor=0.01, max_steps=300):

@@ -74,7 +74,7 @@ def pad_collate(samples, pad_value=0):
 
 
 # %% wrong: the mask is read off the values
-# says: The mask was read off the values (x != pad_value): real data may contain that value. Build it from the lengths.
+# says: You computed the mask from the values (x != pad_value), but real data may contain that value. Compute it
 # earns: 0 of 2
 # corner: zeros
 # lesson
@@ -91,14 +91,14 @@ def pad_collate(batch, pad_value=0):
 
 
 # %% wrong: the mask as float
-# says: The mask is a bool tensor of shape (N, T).
+# says: The mask must be a bool tensor of shape (N, T).
 # earns: 0 of 2
 def pad_collate(batch, pad_value=0):
     return with_parts(batch, pad_value, mask=with_parts(batch, pad_value)["mask"].float())
 
 
 # %% wrong: torch.zeros
-# says: The dtype changed: torch.zeros is float32 - use new_full / new_zeros of a sample.
+# says: The dtype changed, because torch.zeros makes float32. Use new_full or new_zeros of a sample.
 # earns: 0 of 2
 # lesson
 def pad_collate(batch, pad_value=0):
@@ -117,7 +117,7 @@ def pad_collate(batch, pad_value=0):
 
 
 # %% wrong: cuts to the shortest
-# says: Sequences were cut to the shortest one.
+# says: You cut the sequences to the length of the shortest.
 # earns: 0 of 2
 def pad_collate(batch, pad_value=0):
     right = with_parts(batch, pad_value)
@@ -126,7 +126,7 @@ def pad_collate(batch, pad_value=0):
 
 
 # %% wrong: pads in front
-# says: Real steps come first, padding after them.
+# says: Real steps must come first, and the padding after them.
 # earns: 0 of 2
 # lesson
 def pad_collate(batch, pad_value=0):
@@ -180,7 +180,7 @@ def pad_collate(batch, pad_value=0):
 
 
 # %% wrong: no checks
-# says: An empty batch, other trailing dimensions or other dtypes must raise ValueError.
+# says: An empty batch, different trailing dimensions or different dtypes must raise ValueError.
 # earns: 1 of 2
 # caught: hidden
 def pad_collate(batch, pad_value=0):
@@ -194,7 +194,7 @@ def pad_collate(batch, pad_value=0):
 
 
 # %% wrong: the dtypes are not compared
-# says: An empty batch, other trailing dimensions or other dtypes must raise ValueError.
+# says: An empty batch, different trailing dimensions or different dtypes must raise ValueError.
 # earns: 1 of 2
 # caught: hidden
 def pad_collate(batch, pad_value=0):
@@ -202,7 +202,7 @@ def pad_collate(batch, pad_value=0):
 
 
 # %% wrong: the last dimension only is compared
-# says: An empty batch, other trailing dimensions or other dtypes must raise ValueError.
+# says: An empty batch, different trailing dimensions or different dtypes must raise ValueError.
 # earns: 1 of 2
 # caught: hidden
 def pad_collate(batch, pad_value=0):
@@ -213,7 +213,7 @@ def pad_collate(batch, pad_value=0):
 
 
 # %% wrong: a sequence of another kind is compared only where it has steps
-# says: An empty batch, other trailing dimensions or other dtypes must raise ValueError.
+# says: An empty batch, different trailing dimensions or different dtypes must raise ValueError.
 # earns: 1 of 2
 # caught: hidden
 def pad_collate(batch, pad_value=0):
@@ -224,7 +224,7 @@ def pad_collate(batch, pad_value=0):
 
 
 # %% wrong: nothing for an empty batch
-# says: An empty batch, other trailing dimensions or other dtypes must raise ValueError.
+# says: An empty batch, different trailing dimensions or different dtypes must raise ValueError.
 # earns: 1 of 2
 # caught: hidden
 # corner: empty
@@ -233,35 +233,35 @@ def pad_collate(batch, pad_value=0):
 
 
 # %% wrong: lengths as float
-# says: Lengths and labels are int64 tensors of shape (N,).
+# says: Lengths and labels must be int64 tensors of shape (N,).
 # earns: 0 of 2
 def pad_collate(batch, pad_value=0):
     return with_parts(batch, pad_value, length=torch.tensor([float(len(s)) for s, _ in batch]))
 
 
 # %% wrong: labels as a column
-# says: Lengths and labels are int64 tensors of shape (N,).
+# says: Lengths and labels must be int64 tensors of shape (N,).
 # earns: 0 of 2
 def pad_collate(batch, pad_value=0):
     return with_parts(batch, pad_value, label=torch.tensor([[y] for _, y in batch]))
 
 
 # %% wrong: labels as a list
-# says: Lengths and labels are int64 tensors of shape (N,).
+# says: Lengths and labels must be int64 tensors of shape (N,).
 # earns: 0 of 2
 def pad_collate(batch, pad_value=0):
     return with_parts(batch, pad_value, label=[y for _, y in batch])
 
 
 # %% wrong: labels in int32
-# says: Lengths and labels are int64 tensors of shape (N,).
+# says: Lengths and labels must be int64 tensors of shape (N,).
 # earns: 0 of 2
 def pad_collate(batch, pad_value=0):
     return with_parts(batch, pad_value, label=torch.tensor([y % 2**31 for _, y in batch], dtype=torch.int32))
 
 
 # %% wrong: the longest sequence comes first
-# says: The samples have changed places
+# says: The samples are in a different order. Row i of every tensor belongs to sample i of the batch.
 # earns: 0 of 2
 def pad_collate(batch, pad_value=0):
     return with_parts(sorted(batch, key=lambda pair: -len(pair[0])), pad_value)
@@ -323,7 +323,7 @@ def pad_collate(batch, pad_value=0):
 
 
 # %% wrong: the mask goes one step too far
-# says: The mask of row i is True on its first length[i] steps, and only there.
+# says: The mask of row i must be True on its first length[i] steps, and only there.
 # earns: 0 of 2
 def pad_collate(batch, pad_value=0):
     right = with_parts(batch, pad_value)
@@ -331,7 +331,7 @@ def pad_collate(batch, pad_value=0):
 
 
 # %% wrong: the mask ends one step too early
-# says: The mask of row i is True on its first length[i] steps, and only there.
+# says: The mask of row i must be True on its first length[i] steps, and only there.
 # earns: 0 of 2
 def pad_collate(batch, pad_value=0):
     right = with_parts(batch, pad_value)
@@ -356,7 +356,7 @@ def pad_collate(batch, pad_value=0):
 
 
 # %% wrong: IndexError for an empty batch
-# says: An empty batch, other trailing dimensions or other dtypes must raise ValueError.
+# says: An empty batch, different trailing dimensions or different dtypes must raise ValueError.
 # earns: 1 of 2
 # caught: hidden
 def pad_collate(batch, pad_value=0):
@@ -365,7 +365,7 @@ def pad_collate(batch, pad_value=0):
 
 
 # %% wrong: a tensor full of the pad value as float, cast back
-# says: The ids went through float32 and lost their last digit
+# says: The ids went through float32 and lost their last digit. Make x in the dtype of the samples.
 # earns: 1 of 2
 # caught: hidden
 # corner: beyond 2**24
@@ -383,7 +383,7 @@ def pad_collate(batch, pad_value=0):
 
 # %% wrong: F.pad for two dimensions only
 # says: Your code raised RuntimeError: Padding length should be less than or equal to two times the input
-# says: Each step may be a single number, so that a sequence is (T,), or a tensor of any shape
+# says: A step may be a single number, so that a sequence is (T,), or a tensor of any shape:
 # earns: 0 of 2
 def pad_collate(batch, pad_value=0):
     if not batch:
@@ -414,7 +414,7 @@ def pad_collate(batch, pad_value=0):
 
 
 # %% wrong: pad_sequence, with assertions
-# says: An empty batch, other trailing dimensions or other dtypes must raise ValueError.
+# says: An empty batch, different trailing dimensions or different dtypes must raise ValueError.
 # earns: 1 of 2
 # caught: hidden
 def pad_collate(batch, pad_value=0):
@@ -427,7 +427,7 @@ def pad_collate(batch, pad_value=0):
 
 
 # %% wrong: one step too many in the mask
-# says: The mask of row i is True on its first length[i] steps, and only there.
+# says: The mask of row i must be True on its first length[i] steps, and only there.
 # earns: 0 of 2
 def pad_collate(batch, pad_value=0):
     if not batch:

@@ -208,7 +208,7 @@ def train(
 
 # %% wrong: divides each mean by the number of micro-batches
 # says: You averaged the means of the micro-batches. They have different sizes: weight each by its number of samples.
-# says: The first two checks are not passed yet
+# says: This check builds on the first two, which don't pass yet. Fix those first.
 # earns: 1 of 3
 # lesson
 class Mine(Loop):
@@ -221,7 +221,7 @@ train = Mine().train
 
 # %% wrong: divides each mean by accumulate
 # says: You averaged the means of the micro-batches. They have different sizes
-# says: The first two checks are not passed yet
+# says: This check builds on the first two, which don't pass yet. Fix those first.
 # earns: 1 of 3
 # lesson
 class Mine(Loop):
@@ -233,8 +233,8 @@ train = Mine().train
 
 
 # %% wrong: adds the means up without dividing
-# says: The gradients of the micro-batches were added but not averaged: the step is as many times too large
-# says: The first two checks are not passed yet
+# says: You added the gradients of the micro-batches but didn't average them, so with n micro-batches the step
+# says: This check builds on the first two, which don't pass yet. Fix those first.
 # earns: 1 of 3
 # lesson
 class Mine(Loop):
@@ -246,8 +246,8 @@ train = Mine().train
 
 
 # %% wrong: adds the sums up without dividing
-# says: The gradient is that of a sum over the samples, not of their mean: divide by the samples of the step.
-# says: The first two checks are not passed yet
+# says: Your gradient is that of the sum over the samples, not of their mean. Divide by the number of samples of
+# says: This check builds on the first two, which don't pass yet. Fix those first.
 # earns: 1 of 3
 class Mine(Loop):
     def share(self, loss, y, group, accumulate):
@@ -258,8 +258,8 @@ train = Mine().train
 
 
 # %% wrong: a step for each micro-batch
-# says: You stepped after each micro-batch: `accumulate` of them make one step.
-# says: The first two checks are not passed yet
+# says: You stepped after each micro-batch, but `accumulate` micro-batches make one step.
+# says: This check builds on the first two, which don't pass yet. Fix those first.
 # earns: 1 of 3
 class Mine(Loop):
     def groups(self, batches, accumulate):
@@ -271,7 +271,7 @@ def train(model, optimizer, scheduler, batches, *, steps, accumulate=1, max_norm
 
 
 # %% wrong: drops the last incomplete group
-# says: The last step of an epoch has fewer micro-batches; they must neither be dropped nor carried into the next epoch
+# says: The last step of an epoch has fewer micro-batches. Don't drop them or carry them into the next epoch,
 # earns: 2 of 3
 # caught: hidden
 class Mine(Loop):
@@ -286,7 +286,7 @@ train = Mine().train
 
 
 # %% wrong: carries the last incomplete group into the next epoch
-# says: The last step of an epoch has fewer micro-batches; they must neither be dropped nor carried into the next epoch
+# says: The last step of an epoch has fewer micro-batches. Don't drop them or carry them into the next epoch,
 # earns: 2 of 3
 # caught: hidden
 class Mine(Loop):
@@ -300,8 +300,8 @@ train = Mine().train
 
 
 # %% wrong: the samples of a step are accumulate times those of its first micro-batch
-# says: The weights are not those of one step after the other, each along the mean gradient of its samples.
-# says: The first two checks are not passed yet
+# says: The weights are wrong: each step must use the mean gradient over its own samples.
+# says: This check builds on the first two, which don't pass yet. Fix those first.
 # earns: 1 of 3
 class Mine(Loop):
     def share(self, loss, y, group, accumulate):
@@ -312,7 +312,7 @@ train = Mine().train
 
 
 # %% wrong: in the last group, too, divides by accumulate full micro-batches
-# says: The last step of an epoch has fewer micro-batches
+# says: The last step of an epoch has fewer micro-batches. Don't drop them or carry them into the next epoch,
 # earns: 2 of 3
 # caught: hidden
 class Mine(Loop):
@@ -339,7 +339,7 @@ train = Mine().train
 
 
 # %% wrong: clips after the step
-# says: The gradient was not clipped (or after the step, when it is too late).
+# says: You didn't clip the gradient (or clipped it after the step, when it is too late).
 # earns: 2 of 3
 # lesson
 class Mine(Loop):
@@ -359,7 +359,7 @@ train = Mine().train
 
 
 # %% wrong: does not clip
-# says: The gradient was not clipped (or after the step, when it is too late).
+# says: You didn't clip the gradient (or clipped it after the step, when it is too late).
 # earns: 2 of 3
 class Mine(Loop):
     def clip(self, model, max_norm):
@@ -370,7 +370,7 @@ train = Mine().train
 
 
 # %% wrong: limits each number
-# says: You limited each number of the gradient; limit its norm, so that the direction stays.
+# says: You clipped each number of the gradient. Clip its norm, which preserves the direction.
 # earns: 2 of 3
 class Mine(Loop):
     def clip(self, model, max_norm):
@@ -382,7 +382,7 @@ train = Mine().train
 
 
 # %% wrong: limits each parameter
-# says: You limited each parameter's gradient by itself; all together are one gradient.
+# says: You clipped each parameter's gradient separately. All of them together are one gradient.
 # earns: 2 of 3
 class Mine(Loop):
     def clip(self, model, max_norm):
@@ -395,7 +395,7 @@ train = Mine().train
 
 
 # %% wrong: gives the gradient the norm of the limit
-# says: A gradient whose norm is below max_norm stays as it is.
+# says: You changed a gradient whose norm is below max_norm. It must stay the same.
 # earns: 2 of 3
 # caught: hidden
 class Mine(Loop):
@@ -411,8 +411,8 @@ train = Mine().train
 
 
 # %% wrong: no limit means a limit of 1
-# says: The weights are not those of one step after the other
-# says: The first two checks are not passed yet
+# says: The weights are wrong: each step must use the mean gradient over its own samples.
+# says: This check builds on the first two, which don't pass yet. Fix those first.
 # earns: 1 of 3
 class Mine(Loop):
     def clip(self, model, max_norm):
@@ -423,7 +423,7 @@ train = Mine().train
 
 
 # %% wrong: a limit of zero is none
-# says: A limit of 0 is a limit, too: ask whether max_norm is None.
+# says: A max_norm of 0 is also a limit. Check whether max_norm is None.
 # earns: 2 of 3
 # caught: hidden
 # corner: zeros
@@ -436,7 +436,7 @@ train = Mine().train
 
 
 # %% wrong: scheduler once per epoch
-# says: The scheduler goes on once per optimizer step: not per epoch, not per micro-batch.
+# says: Step the scheduler once per optimizer step, not per epoch or per micro-batch.
 # earns: 2 of 3
 # lesson
 class Mine(Loop):
@@ -450,7 +450,7 @@ train = Mine().train
 
 
 # %% wrong: scheduler per micro-batch
-# says: The scheduler goes on once per optimizer step: not per epoch, not per micro-batch.
+# says: Step the scheduler once per optimizer step, not per epoch or per micro-batch.
 # earns: 2 of 3
 # lesson
 class Mine(Loop):
@@ -464,7 +464,7 @@ train = Mine().train
 
 
 # %% wrong: scheduler before the optimizer
-# says: The scheduler goes on after the optimizer's step: the first step has the first rate.
+# says: Step the scheduler after the optimizer, so that the first step uses the first rate.
 # earns: 2 of 3
 class Mine(Loop):
     def steps(self, optimizer, scheduler, group):
@@ -476,7 +476,7 @@ train = Mine().train
 
 
 # %% wrong: no scheduler
-# says: The scheduler goes on
+# says: Step the scheduler
 # earns: 2 of 3
 class Mine(Loop):
     def steps(self, optimizer, scheduler, group):
@@ -503,9 +503,9 @@ train = Mine().train
 
 
 # %% wrong: never zeroes gradients
-# says: The gradients of the steps before were added: clear them before each step.
-# says: After resuming, the losses are not those of the run in one go.
-# says: The first two checks are not passed yet
+# says: The gradients of earlier steps were added. Clear them before each step.
+# says: After resuming, the losses differ from those of the uninterrupted run.
+# says: This check builds on the first two, which don't pass yet. Fix those first.
 # earns: 0 of 3
 class Mine(Loop):
     def zero(self, model, optimizer):
@@ -516,7 +516,7 @@ train = Mine().train
 
 
 # %% wrong: gradients of zeros
-# says: A parameter that gets no gradient was moved. With a gradient of zeros, or an old one, it still decays
+# says: A parameter that gets no gradient has changed. With a gradient of zeros or an old gradient it still
 # earns: 2 of 3
 # caught: hidden
 # corner: members
@@ -529,7 +529,7 @@ train = Mine().train
 
 
 # %% wrong: zeroes only what requires grad
-# says: A parameter that gets no gradient was moved.
+# says: A parameter that gets no gradient has changed. With a gradient of zeros or an old gradient it still
 # earns: 2 of 3
 # caught: hidden
 # corner: members
@@ -544,7 +544,7 @@ train = Mine().train
 
 
 # %% wrong: all parameters have gradients
-# says: A parameter may have no gradient (it is frozen, or unused)
+# says: A parameter may have no gradient (if it is frozen or unused):
 # earns: 2 of 3
 class Mine(Loop):
     def clip(self, model, max_norm):
@@ -558,8 +558,8 @@ train = Mine().train
 
 
 # %% wrong: restores everything but the random state
-# says: After resuming, dropout draws other numbers: the random state belongs in the checkpoint.
-# says: The first two checks are not passed yet
+# says: After resuming, dropout draws different numbers. Save and restore the random state.
+# says: This check builds on the first two, which don't pass yet. Fix those first.
 # earns: 1 of 3
 # lesson
 class Mine(Loop):
@@ -571,8 +571,8 @@ train = Mine().train
 
 
 # %% wrong: a fixed seed at the start
-# says: After resuming, dropout draws other numbers: the random state belongs in the checkpoint.
-# says: The first two checks are not passed yet
+# says: After resuming, dropout draws different numbers. Save and restore the random state.
+# says: This check builds on the first two, which don't pass yet. Fix those first.
 # earns: 1 of 3
 # lesson
 def train(*args, **kwargs):
@@ -583,8 +583,8 @@ def train(*args, **kwargs):
 
 
 # %% wrong: begins with epoch 0 after a resume
-# says: After resuming, the data start at the wrong place: an epoch must go on where it was left, not begin anew.
-# says: The first two checks are not passed yet
+# says: After resuming, the data start at the wrong place. The epoch must continue where it stopped, not start
+# says: This check builds on the first two, which don't pass yet. Fix those first.
 # earns: 1 of 3
 # lesson
 class Mine(Loop):
@@ -596,8 +596,8 @@ train = Mine().train
 
 
 # %% wrong: begins the epoch anew after a resume
-# says: After resuming, the data start at the wrong place: an epoch must go on where it was left, not begin anew.
-# says: The first two checks are not passed yet
+# says: After resuming, the data start at the wrong place. The epoch must continue where it stopped, not start
+# says: This check builds on the first two, which don't pass yet. Fix those first.
 # earns: 1 of 3
 # lesson
 def train(model, optimizer, scheduler, batches, *, steps, accumulate=1, max_norm=None, resume=None):
@@ -610,7 +610,7 @@ def train(model, optimizer, scheduler, batches, *, steps, accumulate=1, max_norm
 
 
 # %% wrong: all epochs are as long as the first
-# says: After resuming, the data start at the wrong place
+# says: After resuming, the data start at the wrong place. The epoch must continue where it stopped, not start
 # earns: 2 of 3
 # caught: hidden
 def train(model, optimizer, scheduler, batches, *, steps, accumulate=1, max_norm=None, resume=None):
@@ -631,8 +631,8 @@ def train(model, optimizer, scheduler, batches, *, steps, accumulate=1, max_norm
 
 
 # %% wrong: runs what was done again, in order to skip it
-# says: One forward and then its backward for each micro-batch, and none for micro-batches that were done before.
-# says: The first two checks are not passed yet
+# says: Run one forward and then its backward for each micro-batch, and none for micro-batches of steps already
+# says: This check builds on the first two, which don't pass yet. Fix those first.
 # earns: 1 of 3
 def train(model, optimizer, scheduler, batches, *, steps, accumulate=1, max_norm=None, resume=None):
     if resume is not None:
@@ -646,8 +646,8 @@ def train(model, optimizer, scheduler, batches, *, steps, accumulate=1, max_norm
 
 
 # %% wrong: does not load the model
-# says: After resuming, the model has not the weights and buffers of the state.
-# says: The first two checks are not passed yet
+# says: After resuming, the model doesn't have the weights and buffers of the state.
+# says: This check builds on the first two, which don't pass yet. Fix those first.
 # earns: 1 of 3
 class Mine(Loop):
     def load(self, resume, model, optimizer, scheduler):
@@ -661,8 +661,8 @@ train = Mine().train
 
 
 # %% wrong: loads the parameters, not the buffers
-# says: After resuming, the model has not the weights and buffers of the state.
-# says: The first two checks are not passed yet
+# says: After resuming, the model doesn't have the weights and buffers of the state.
+# says: This check builds on the first two, which don't pass yet. Fix those first.
 # earns: 1 of 3
 # corner: members
 class Mine(Loop):
@@ -678,7 +678,7 @@ train = Mine().train
 
 # %% wrong: does not load the optimizer
 # says: After resuming, the optimizer or the scheduler has forgotten its state.
-# says: The first two checks are not passed yet
+# says: This check builds on the first two, which don't pass yet. Fix those first.
 # earns: 1 of 3
 # lesson
 class Mine(Loop):
@@ -696,7 +696,7 @@ train = Mine().train
 
 # %% wrong: does not load the scheduler
 # says: After resuming, the optimizer or the scheduler has forgotten its state.
-# says: The first two checks are not passed yet
+# says: This check builds on the first two, which don't pass yet. Fix those first.
 # earns: 1 of 3
 # lesson
 class Mine(Loop):
@@ -711,8 +711,8 @@ train = Mine().train
 
 
 # %% wrong: returns the live state_dicts
-# says: The state changed while training went on: it holds the live tensors, not copies.
-# says: The first two checks are not passed yet
+# says: The state changed while training continued, because it contains the live tensors, not copies.
+# says: This check builds on the first two, which don't pass yet. Fix those first.
 # earns: 1 of 3
 # lesson
 class Mine(Loop):
@@ -724,8 +724,8 @@ train = Mine().train
 
 
 # %% wrong: copies the dicts, not the tensors in them
-# says: The state changed while training went on: it holds the live tensors, not copies.
-# says: The first two checks are not passed yet
+# says: The state changed while training continued, because it contains the live tensors, not copies.
+# says: This check builds on the first two, which don't pass yet. Fix those first.
 # earns: 1 of 3
 class Mine(Loop):
     def copied(self, state):
@@ -736,8 +736,8 @@ train = Mine().train
 
 
 # %% wrong: copies the model's state only
-# says: The state changed while training went on
-# says: The first two checks are not passed yet
+# says: The state changed while training continued, because it contains the live tensors, not copies.
+# says: This check builds on the first two, which don't pass yet. Fix those first.
 # earns: 1 of 3
 class Mine(Loop):
     def copied(self, state):
@@ -779,7 +779,7 @@ train = Mine().train
 
 
 # %% wrong: keeps the state in a global, and returns a key
-# says: The state is smaller than the weights: what it needs lies elsewhere, and is gone with this process.
+# says: The state is smaller than the weights, so what it needs is stored elsewhere and lost when this process
 # earns: 2 of 3
 # caught: hidden
 KEPT = []
@@ -793,7 +793,7 @@ def train(*args, resume=None, **kwargs):
 
 # %% wrong: losses only since the resume
 # says: losses: one float per step, the mean over its samples, from the very first step on (also after a resume).
-# says: The first two checks are not passed yet
+# says: This check builds on the first two, which don't pass yet. Fix those first.
 # earns: 1 of 3
 # lesson
 class Mine(Loop):
@@ -872,7 +872,7 @@ def train(*args, **kwargs):
 
 
 # %% wrong: losses are tensors
-# says: The losses must be Python floats, in a list: a tensor may keep its graph alive.
+# says: The losses must be a list of Python floats, because a tensor may keep its graph alive.
 # earns: 2 of 3
 class Mine(Loop):
     def gradients(self, model, group, accumulate, max_norm):
@@ -884,7 +884,7 @@ train = Mine().train
 
 # %% wrong: takes steps as additional
 # says: `steps` is a total. After 4 steps, steps=9 means 5 more.
-# says: The first two checks are not passed yet
+# says: This check builds on the first two, which don't pass yet. Fix those first.
 # earns: 1 of 3
 # lesson
 class Mine(Loop):
@@ -896,7 +896,7 @@ train = Mine().train
 
 
 # %% wrong: one step at least
-# says: A total that is reached already: nothing is trained, and all is as the earlier call left it.
+# says: The total is already reached, so nothing may be trained, and everything must be as the earlier call left
 # earns: 2 of 3
 # caught: hidden
 # corner: empty
@@ -909,7 +909,7 @@ train = Mine().train
 
 
 # %% wrong: returns at once when the total is reached, without loading
-# says: A total that is reached already: nothing is trained, and all is as the earlier call left it.
+# says: The total is already reached, so nothing may be trained, and everything must be as the earlier call left
 # earns: 2 of 3
 # caught: hidden
 def train(*args, steps, resume=None, **kwargs):
@@ -919,7 +919,7 @@ def train(*args, steps, resume=None, **kwargs):
 
 
 # %% wrong: no step at all is an error
-# says: A total that is reached already: nothing is trained
+# says: The total is already reached, so nothing may be trained, and everything must be as the earlier call left
 # earns: 2 of 3
 # caught: hidden
 # corner: empty
@@ -932,7 +932,7 @@ train = Mine().train
 
 
 # %% wrong: never calls model.train()
-# says: The model must learn in training mode.
+# says: The model must train in training mode.
 # earns: 2 of 3
 # caught: hidden
 # corner: caller's modes
@@ -945,7 +945,7 @@ train = Mine().train
 
 
 # %% wrong: raises in the caller's no_grad
-# says: Inside the caller's no_grad nothing could be learned, or grad mode was left changed.
+# says: Under the caller's no_grad your code couldn't train, or it changed the grad mode.
 # earns: 2 of 3
 # caught: hidden
 # corner: caller's modes
@@ -958,7 +958,7 @@ train = Mine().train
 
 
 # %% wrong: leaves grad mode switched on
-# says: Inside the caller's no_grad nothing could be learned, or grad mode was left changed.
+# says: Under the caller's no_grad your code couldn't train, or it changed the grad mode.
 # earns: 2 of 3
 # caught: hidden
 # corner: caller's modes
@@ -972,7 +972,7 @@ train = Mine().train
 
 
 # %% wrong: gives the loaded state to load_state_dict without a copy
-# says: Going on from a state changed the state: optimizer.load_state_dict keeps the very tensors that it is given.
+# says: Resuming from a state changed the state, because optimizer.load_state_dict keeps the very tensors that
 # earns: 2 of 3
 # caught: hidden
 class Mine(Loop):
@@ -988,7 +988,7 @@ train = Mine().train
 
 
 # %% wrong: appends to the state's losses
-# says: Going on from a state changed its list of losses: append to a copy.
+# says: Resuming from a state changed its list of losses. Append to a copy.
 # earns: 2 of 3
 # caught: hidden
 class Mine(Loop):
@@ -1001,7 +1001,7 @@ train = Mine().train
 
 
 # %% wrong: one backward for the sum of the losses
-# says: One backward for each micro-batch: a sum of losses keeps the graphs of all of them until the end
+# says: Run one backward for each micro-batch. A sum of losses keeps the graphs of all micro-batches until the
 # earns: 2 of 3
 class Mine(Loop):
     def gradients(self, model, group, accumulate, max_norm):
@@ -1014,7 +1014,7 @@ train = Mine().train
 
 
 # %% wrong: one large batch
-# says: The micro-batches were put together into one batch, which needs the memory that accumulation is to save.
+# says: You joined the micro-batches into one batch, which needs the memory that accumulation should save.
 # earns: 2 of 3
 class Mine(Loop):
     def gradients(self, model, group, accumulate, max_norm):
@@ -1028,7 +1028,7 @@ train = Mine().train
 
 
 # %% wrong: a second forward for the loss
-# says: One forward and then its backward for each micro-batch
+# says: Run one forward and then its backward for each micro-batch, and none for micro-batches of steps already
 # earns: 2 of 3
 class Mine(Loop):
     def gradients(self, model, group, accumulate, max_norm):
@@ -1042,8 +1042,8 @@ train = Mine().train
 
 
 # %% wrong: returns the losses
-# says: Return a dict with "step", "losses" and all that is needed to go on.
-# says: The first two checks are not passed yet
+# says: Return a dict with "step", "losses" and everything that is needed to continue.
+# says: This check builds on the first two, which don't pass yet. Fix those first.
 # earns: 0 of 3
 class Mine(Loop):
     def copied(self, state):
@@ -1055,7 +1055,7 @@ train = Mine().train
 
 # %% wrong: "step" is the number of steps of this call
 # says: "step" is the number of steps made, an int: 9 here
-# says: The first two checks are not passed yet
+# says: This check builds on the first two, which don't pass yet. Fix those first.
 # earns: 1 of 3
 def train(*args, resume=None, **kwargs):
     state = Loop().train(*args, resume=resume, **kwargs)

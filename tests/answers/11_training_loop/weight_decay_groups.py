@@ -66,7 +66,7 @@ def decay_groups(model, weight_decay):
 
 
 # %% wrong: bias or norm in the name
-# says: Names do not tell: in a Sequential a norm layer is called '1'. Ask the module's type.
+# says: You can't tell a norm layer by its name: in a Sequential it may be called '1'. Check the module's type.
 # earns: 0 of 2
 # lesson
 def decay_groups(model, weight_decay):
@@ -74,7 +74,7 @@ def decay_groups(model, weight_decay):
 
 
 # %% wrong: by name or dimensions
-# says: A LayerNorm over two dimensions has a 2-D weight; it is still a norm layer.
+# says: A norm layer over two dimensions, such as LayerNorm((2, 3)), has a weight with two dimensions, and your
 # earns: 0 of 2
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, lambda name, p, owner: p.ndim < 2 or "norm" in name)
@@ -96,7 +96,7 @@ def decay_groups(model, weight_decay):
 
 
 # %% wrong: less than two dimensions only
-# says: A LayerNorm over two dimensions has a 2-D weight; it is still a norm layer.
+# says: A norm layer over two dimensions, such as LayerNorm((2, 3)), has a weight with two dimensions, and your
 # earns: 0 of 2
 # lesson
 def decay_groups(model, weight_decay):
@@ -119,7 +119,7 @@ def decay_groups(model, weight_decay):
 
 
 # %% wrong: one dimension exactly
-# says: A parameter without dimensions, a scalar, has fewer than two
+# says: A scalar parameter has fewer than two dimensions, so it is not decayed.
 # earns: 1 of 2
 # caught: hidden
 # corner: 0-d
@@ -128,7 +128,7 @@ def decay_groups(model, weight_decay):
 
 
 # %% wrong: the exact type
-# says: A class that is derived from a norm layer is a norm layer too
+# says: A class derived from a norm layer is also a norm layer. Use isinstance instead of comparing types or
 # earns: 1 of 2
 # caught: hidden
 def decay_groups(model, weight_decay):
@@ -146,7 +146,7 @@ def decay_groups(model, weight_decay):
 
 
 # %% wrong: no RMSNorm over two dimensions
-# says: A LayerNorm over two dimensions has a 2-D weight; it is still a norm layer.
+# says: A norm layer over two dimensions, such as LayerNorm((2, 3)), has a weight with two dimensions, and your
 # earns: 1 of 2
 # caught: hidden
 def decay_groups(model, weight_decay):
@@ -179,7 +179,7 @@ def decay_groups(model, weight_decay):
 
 
 # %% wrong: known layer types only
-# says: Parameters that belong to no known layer type were lost.
+# says: Parameters of layers of other types are in no group.
 # earns: 0 of 2
 def decay_groups(model, weight_decay):
     known = (nn.Linear, nn.Conv2d, nn.Embedding, *NORMS)
@@ -189,7 +189,7 @@ def decay_groups(model, weight_decay):
 
 
 # %% wrong: generators
-# says: A generator is empty after the first use; the groups must hold lists.
+# says: A generator is empty after the first use, so the groups must contain lists.
 # earns: 0 of 2
 def decay_groups(model, weight_decay):
     groups = groups_of(model, weight_decay, right)
@@ -197,7 +197,7 @@ def decay_groups(model, weight_decay):
 
 
 # %% wrong: filters
-# says: A generator is empty after the first use; the groups must hold lists.
+# says: A generator is empty after the first use, so the groups must contain lists.
 # earns: 0 of 2
 def decay_groups(model, weight_decay):
     groups = groups_of(model, weight_decay, right)
@@ -205,14 +205,14 @@ def decay_groups(model, weight_decay):
 
 
 # %% wrong: the groups in the other order
-# says: The decayed group comes first, parameters in the order of model.parameters().
+# says: The decayed group must come first, and the parameters must be in the order of model.parameters().
 # earns: 0 of 2
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, right)[::-1]
 
 
 # %% wrong: parameters in another order
-# says: The decayed group comes first, parameters in the order of model.parameters().
+# says: The decayed group must come first, and the parameters must be in the order of model.parameters().
 # earns: 1 of 2
 def decay_groups(model, weight_decay):
     return [group | {"params": group["params"][::-1]} for group in groups_of(model, weight_decay, right)]
@@ -293,7 +293,7 @@ def decay_groups(model, weight_decay):
 
 
 # %% wrong: LayerNorm and RMSNorm only
-# says: All parameters of a norm layer stay without decay, also those that a class derived from GroupNorm, batch norm
+# says: No parameter of a norm layer is decayed, not even a parameter that a class derived from GroupNorm, batch
 # earns: 1 of 2
 # caught: hidden
 def decay_groups(model, weight_decay):
@@ -302,14 +302,14 @@ def decay_groups(model, weight_decay):
 
 
 # %% wrong: the parameters of a copy
-# says: The groups must hold the model's own parameters: no copies, no names, no pairs.
+# says: The groups must contain the model's own parameters, not copies, names or pairs.
 # earns: 0 of 2
 def decay_groups(model, weight_decay):
     return groups_of(copy.deepcopy(model), weight_decay, right)
 
 
 # %% wrong: pairs of name and parameter
-# says: The groups must hold the model's own parameters: no copies, no names, no pairs.
+# says: The groups must contain the model's own parameters, not copies, names or pairs.
 # earns: 0 of 2
 def decay_groups(model, weight_decay):
     names = {id(p): name for name, p in model.named_parameters()}
@@ -334,7 +334,7 @@ def decay_groups(model, weight_decay):
 
 
 # %% wrong: everything inside of a norm layer
-# says: A layer inside a norm layer is no norm: `norm.parameters()` lists its weights, too. Ask for
+# says: A layer inside a norm layer is not a norm layer, but `norm.parameters()` also lists its weights. Use
 # earns: 1 of 2
 # caught: hidden
 def decay_groups(model, weight_decay):
@@ -343,7 +343,7 @@ def decay_groups(model, weight_decay):
 
 
 # %% wrong: norms without RMSNorm
-# says: nn.RMSNorm is a norm layer too; it is not derived from LayerNorm.
+# says: nn.RMSNorm is also a norm layer, but it isn't derived from LayerNorm.
 # earns: 1 of 2
 # caught: hidden
 def decay_groups(model, weight_decay):
@@ -357,7 +357,7 @@ def decay_groups(model, weight_decay):
 
 
 # %% wrong: all that is inside a norm
-# says: A layer inside a norm layer is no norm: `norm.parameters()` lists its weights, too. Ask for
+# says: A layer inside a norm layer is not a norm layer, but `norm.parameters()` also lists its weights. Use
 # earns: 1 of 2
 # caught: hidden
 def decay_groups(model, weight_decay):
@@ -371,7 +371,7 @@ def decay_groups(model, weight_decay):
 
 
 # %% wrong: nanoGPT's rule
-# says: A LayerNorm over two dimensions has a 2-D weight; it is still a norm layer.
+# says: A norm layer over two dimensions, such as LayerNorm((2, 3)), has a weight with two dimensions, and your
 # earns: 0 of 2
 def decay_groups(model, weight_decay):
     param_dict = {pn: p for pn, p in model.named_parameters() if p.requires_grad}
@@ -381,7 +381,7 @@ def decay_groups(model, weight_decay):
 
 
 # %% wrong: timm's order, the group without decay first
-# says: The decayed group comes first, parameters in the order of model.parameters().
+# says: The decayed group must come first, and the parameters must be in the order of model.parameters().
 # earns: 0 of 2
 def decay_groups(model, weight_decay):
     kinds = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.batchnorm._NormBase)
@@ -394,7 +394,7 @@ def decay_groups(model, weight_decay):
 
 
 # %% wrong: Hugging Face's names
-# says: Names do not tell: in a Sequential a norm layer is called '1'. Ask the module's type.
+# says: You can't tell a norm layer by its name: in a Sequential it may be called '1'. Check the module's type.
 # earns: 0 of 2
 def decay_groups(model, weight_decay):
     no_decay = ["bias", "LayerNorm.weight"]

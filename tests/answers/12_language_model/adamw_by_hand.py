@@ -80,7 +80,7 @@ def learning_rate(step, peak, warmup, total, floor):
 
 
 # %% wrong: the cosine counts from step 0
-# says: The cosine begins after the warm-up, at peak
+# says: The cosine starts at peak after the warm-up. Don't count its steps from step 0.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def learning_rate(step, peak, warmup, total, floor):
@@ -90,7 +90,7 @@ def learning_rate(step, peak, warmup, total, floor):
 
 
 # %% wrong: the fall takes total steps
-# says: The fall takes total - warmup steps, not total
+# says: The fall takes total - warmup steps, not total, because it must end in step total.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def learning_rate(step, peak, warmup, total, floor):
@@ -100,7 +100,7 @@ def learning_rate(step, peak, warmup, total, floor):
 
 
 # %% wrong: progress is not limited
-# says: a cosine that runs on rises again
+# says: After total the rate must stay at floor, but your cosine continues and rises again.
 # earns: 1 of 2
 # caught: hidden
 def learning_rate(step, peak, warmup, total, floor):
@@ -120,7 +120,7 @@ def learning_rate(step, peak, warmup, total, floor):
 
 
 # %% wrong: falls to zero, cut off at floor
-# says: A cosine to zero that is cut off at floor gets there too early
+# says: Your cosine falls to zero and is cut off at floor, so it gets there too early. It must end at floor.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def learning_rate(step, peak, warmup, total, floor):
@@ -130,7 +130,7 @@ def learning_rate(step, peak, warmup, total, floor):
 
 
 # %% wrong: floor is added to the whole cosine
-# says: The cosine has the height peak - floor
+# says: The cosine has the height peak - floor, but yours starts above peak.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def learning_rate(step, peak, warmup, total, floor):
@@ -161,7 +161,7 @@ def learning_rate(step, peak, warmup, total, floor):
 
 
 # %% wrong: decay in the gradient
-# says: That is Adam with decay in the gradient
+# says: You add the decay to the gradient, as Adam does. AdamW shrinks the weight itself.
 # says: The first check is not passed yet
 # earns: 0 of 2
 # lesson
@@ -171,7 +171,7 @@ def step_of(p, own, lr, betas, eps, weight_decay):
 
 
 # %% wrong: no correction
-# says: Moments that begin at zero are too small at first
+# says: Moments that start at zero are too small at first. Divide both by 1 - beta ** t.
 # says: The first check is not passed yet
 # earns: 0 of 2
 # lesson
@@ -182,7 +182,7 @@ def step_of(p, own, lr, betas, eps, weight_decay):
 
 
 # %% wrong: only the first moment is corrected
-# says: Moments that begin at zero are too small at first
+# says: Moments that start at zero are too small at first. Divide both by 1 - beta ** t.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def step_of(p, own, lr, betas, eps, weight_decay):
@@ -192,7 +192,7 @@ def step_of(p, own, lr, betas, eps, weight_decay):
 
 
 # %% wrong: counts from 0
-# says: The count of a first step is 1: with 0, 1 - beta ** t is 0
+# says: You divide by 0: 1 - beta ** t is 0 for t = 0. The first step counts as t = 1.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def fresh(p):
@@ -200,7 +200,7 @@ def fresh(p):
 
 
 # %% wrong: eps inside the root
-# says: `eps` is added after the square root, not inside.
+# says: Add `eps` after the square root, not inside.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def step_of(p, own, lr, betas, eps, weight_decay):
@@ -210,7 +210,7 @@ def step_of(p, own, lr, betas, eps, weight_decay):
 
 
 # %% wrong: eps before the correction
-# says: `eps` is added last, to the root of the corrected moment
+# says: Add `eps` last, to the root of the corrected moment. You correct `eps` along with the moment.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def step_of(p, own, lr, betas, eps, weight_decay):
@@ -232,7 +232,7 @@ def adamw_step(params, state, lr, betas, eps, weight_decay):
 
 
 # %% wrong: decays all but one-dimensional ones
-# says: The parameters are not those of torch.optim.AdamW: a scalar, and three dimensions, in float64.
+# says: The parameters differ from those of torch.optim.AdamW: a scalar, and three dimensions, in float64.
 # earns: 1 of 2
 # caught: hidden
 # corner: 0-d
@@ -244,7 +244,7 @@ def adamw_step(params, state, lr, betas, eps, weight_decay):
 
 
 # %% wrong: decays matrices only
-# says: The parameters are not those of torch.optim.AdamW: a scalar, and three dimensions, in float64.
+# says: The parameters differ from those of torch.optim.AdamW: a scalar, and three dimensions, in float64.
 # earns: 1 of 2
 # caught: hidden
 @torch.no_grad()
@@ -255,7 +255,7 @@ def adamw_step(params, state, lr, betas, eps, weight_decay):
 
 
 # %% wrong: the decay after the step
-# says: The decay comes before the step, on the old weight.
+# says: The decay must come before the step and use the old weight.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def step_of(p, own, lr, betas, eps, weight_decay):
@@ -284,7 +284,7 @@ def step_of(p, own, lr, betas, eps, weight_decay):
 
 
 # %% wrong: one count for all
-# says: Each parameter has its own step count
+# says: Each parameter has its own step count. Don't correct a skipped parameter as if it had taken that step.
 # earns: 1 of 2
 # caught: hidden
 # corner: members
@@ -299,7 +299,7 @@ def adamw_step(params, state, lr, betas, eps, weight_decay):
 
 
 # %% wrong: decays parameters without gradient
-# says: A parameter without gradient must be left alone, decay included.
+# says: A parameter whose .grad is None must not change, not even by decay.
 # earns: 1 of 2
 # caught: hidden
 # corner: members
@@ -313,7 +313,7 @@ def adamw_step(params, state, lr, betas, eps, weight_decay):
 
 
 # %% wrong: a missing gradient is one of zeros
-# says: A missing gradient is not a gradient of zeros: skip the parameter.
+# says: A missing gradient is not a gradient of zeros. Skip the parameter.
 # earns: 1 of 2
 # caught: hidden
 # corner: members
@@ -340,7 +340,7 @@ def adamw_step(params, state, lr, betas, eps, weight_decay):
 
 
 # %% wrong: without no_grad
-# says: Update under no_grad, in place.
+# says: Update the parameters in place, under no_grad.
 # earns: 0 of 2
 def adamw_step(params, state, lr, betas, eps, weight_decay):
     for i, p in enumerate(params):
@@ -349,7 +349,7 @@ def adamw_step(params, state, lr, betas, eps, weight_decay):
 
 
 # %% wrong: .data without no_grad, moments that keep a graph
-# says: What is in state hangs on a graph
+# says: The tensors in state belong to a graph, which grows in each step. Update under no_grad.
 # earns: 1 of 2
 # caught: hidden
 def adamw_step(params, state, lr, betas, eps, weight_decay):
@@ -365,7 +365,7 @@ def adamw_step(params, state, lr, betas, eps, weight_decay):
 
 
 # %% wrong: a new tensor in place of the parameter
-# says: The parameters are as before: change them in place
+# says: The parameters haven't changed, because `p = p - …` makes a new tensor.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def step_of(p, own, lr, betas, eps, weight_decay):
@@ -375,7 +375,7 @@ def step_of(p, own, lr, betas, eps, weight_decay):
 
 
 # %% wrong: new memory for the parameter
-# says: The parameters' memory, or whether they are leaves
+# says: The parameters have different memory, or are no longer leaves that require grad. Update them in place.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def step_of(p, own, lr, betas, eps, weight_decay):
@@ -384,7 +384,7 @@ def step_of(p, own, lr, betas, eps, weight_decay):
 
 
 # %% wrong: state outside of state
-# says: A copy of params and state must go on like the original
+# says: A copy of params and state must continue like the original, and without it. Keep everything that the
 # earns: 1 of 2
 # caught: hidden
 kept_by_name = {}
@@ -399,7 +399,7 @@ def adamw_step(params, state, lr, betas, eps, weight_decay):
 
 
 # %% wrong: changes the gradient
-# says: A gradient was changed: leave them alone.
+# says: Your code changed a gradient. Only read gradients.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def step_of(p, own, lr, betas, eps, weight_decay):
@@ -410,7 +410,7 @@ def step_of(p, own, lr, betas, eps, weight_decay):
 
 
 # %% wrong: torch.optim
-# says: This exercise is AdamW by hand, without torch.optim.
+# says: Write AdamW yourself, without torch.optim.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def adamw_step(params, state, lr, betas, eps, weight_decay):
@@ -421,7 +421,7 @@ def adamw_step(params, state, lr, betas, eps, weight_decay):
 
 
 # %% wrong: one count, by the first parameter
-# says: Each parameter has its own step count: one that was skipped must not be corrected as if it had
+# says: Each parameter has its own step count. Don't correct a skipped parameter as if it had taken that step.
 # earns: 1 of 2
 # caught: hidden
 @torch.no_grad()
@@ -437,7 +437,7 @@ def adamw_step(params, state, lr, betas, eps, weight_decay):
 
 
 # %% wrong: linear fall
-# says: The rate falls along a straight line. Half a cosine is asked for: slow at first, steepest in the
+# says: Your rate falls along a straight line. It should fall along half a cosine: slowly at first, fastest in
 # earns: 1 of 2
 def learning_rate(step, peak, warmup, total, floor):
     if step < warmup:
@@ -446,7 +446,7 @@ def learning_rate(step, peak, warmup, total, floor):
 
 
 # %% wrong: nanoGPT's warm-up
-# says: The climb divides by warmup + 1 and is over one step too late: the rate is peak in step warmup - 1.
+# says: You divide by warmup + 1, so the climb ends one step too late. The rate must be peak in step warmup - 1.
 # says: The first check is not passed yet, and this one goes on from there: begin with that one.
 # earns: 0 of 2
 def learning_rate(step, peak, warmup, total, floor):

@@ -93,7 +93,7 @@ def causal_attention(q, k, v, valid):
 
 
 # %% wrong: tril(-1)
-# says: Position t does not see itself
+# says: Position t does not see itself. Keep the diagonal (tril(), not tril(-1)).
 # says: The first check is not passed yet
 # earns: 0 of 2
 def causal_attention(q, k, v, valid):
@@ -102,7 +102,7 @@ def causal_attention(q, k, v, valid):
 
 
 # %% wrong: triu()
-# says: The mask is upside down
+# says: The mask is upside down: position t sees what comes after it instead of what comes before it.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def causal_attention(q, k, v, valid):
@@ -111,7 +111,7 @@ def causal_attention(q, k, v, valid):
 
 
 # %% wrong: fills where the mask of what is seen is True
-# says: The mask is upside down
+# says: The mask is upside down: position t sees what comes after it instead of what comes before it.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def causal_attention(q, k, v, valid):
@@ -120,7 +120,7 @@ def causal_attention(q, k, v, valid):
 
 
 # %% wrong: no mask for the future
-# says: Position t sees all of the future
+# says: Position t sees the whole future. Only positions s <= t may have a weight.
 # says: The first check is not passed yet
 # earns: 0 of 2
 # lesson
@@ -155,7 +155,7 @@ def causal_attention(q, k, v, valid):
 
 
 # %% wrong: valid laid over the queries
-# says: `valid` was laid over the queries
+# says: You applied `valid` to the queries. It says which keys may be attended to (valid[:, None, None, :]).
 # says: The first check is not passed yet
 # earns: 0 of 2
 # lesson
@@ -166,7 +166,7 @@ def causal_attention(q, k, v, valid):
 
 
 # %% wrong: valid laid over queries and keys
-# says: A padded position's own query is computed like any other
+# says: The query of a padded position must be computed like any other. Padding only affects keys.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def causal_attention(q, k, v, valid):
@@ -174,7 +174,7 @@ def causal_attention(q, k, v, valid):
 
 
 # %% wrong: valid is not used
-# says: `valid` makes no difference
+# says: `valid` makes no difference, so padded positions are keys like all others.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def causal_attention(q, k, v, valid):
@@ -199,7 +199,7 @@ def causal_attention(q, k, v, valid):
 
 
 # %% wrong: masked after the softmax
-# says: Masking after the softmax leaves weights that do not sum to one.
+# says: You mask after the softmax, so the weights do not sum to one.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def causal_attention(q, k, v, valid):
@@ -208,7 +208,7 @@ def causal_attention(q, k, v, valid):
 
 
 # %% wrong: only the padding is masked after the softmax
-# says: Masking after the softmax leaves weights that do not sum to one.
+# says: You mask after the softmax, so the weights do not sum to one.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def causal_attention(q, k, v, valid):
@@ -228,7 +228,7 @@ def causal_attention(q, k, v, valid):
 
 
 # %% wrong: calls scaled_dot_product_attention
-# says: do without scaled_dot_product_attention
+# says: Write the mask and the softmax yourself, without scaled_dot_product_attention.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def causal_attention(q, k, v, valid):
@@ -239,7 +239,7 @@ def causal_attention(q, k, v, valid):
 
 
 # %% wrong: rows of -inf left alone
-# says: A query without any key gives nan: softmax of a row of -inf is 0/0.
+# says: A query without any key gives nan, because the softmax of a row of -inf is 0/0. Return zeros there.
 # earns: 1 of 2
 # corner: empty
 # lesson
@@ -249,7 +249,7 @@ def causal_attention(q, k, v, valid):
 
 
 # %% wrong: -1e9 in place of -inf
-# says: A query without any key must return zeros; a large negative number
+# says: A query without any key must return zeros. With a large negative number instead of -inf it averages over
 # earns: 1 of 2
 # corner: empty
 # lesson
@@ -259,7 +259,7 @@ def causal_attention(q, k, v, valid):
 
 
 # %% wrong: zeros for the whole text
-# says: A text with a query without keys is zeros altogether
+# says: You return only zeros for a text in which one query has no key. Only that query's row must be zero.
 # earns: 1 of 2
 def causal_attention(q, k, v, valid):
     out = attend(q, k, v, valid)
@@ -267,7 +267,7 @@ def causal_attention(q, k, v, valid):
 
 
 # %% wrong: -inf added, nan_to_num afterwards
-# says: The output is clean, a gradient is nan: nan_to_num or where afterwards
+# says: The output is clean, but a gradient is nan, because nan_to_num or where after the softmax does not stop
 # earns: 1 of 2
 # caught: hidden
 def causal_attention(q, k, v, valid):
@@ -278,7 +278,7 @@ def causal_attention(q, k, v, valid):
 
 
 # %% wrong: where after a softmax of -inf that was added
-# says: The output is clean, a gradient is nan: nan_to_num or where afterwards
+# says: The output is clean, but a gradient is nan, because nan_to_num or where after the softmax does not stop
 # earns: 1 of 2
 # caught: hidden
 def causal_attention(q, k, v, valid):
@@ -289,7 +289,7 @@ def causal_attention(q, k, v, valid):
 
 
 # %% wrong: padded values and keys not cleared
-# says: What padded rows of k and v hold has reached the output: 0 * nan is nan.
+# says: Values in padded rows of k and v reached the output, because 0 * nan is nan. Clear these rows before the
 # earns: 1 of 2
 # caught: hidden
 # corner: nan
@@ -301,7 +301,7 @@ def causal_attention(q, k, v, valid):
 
 
 # %% wrong: only the values are cleared
-# says: backward multiplies by the padded rows of k and v
+# says: The output is clean, but a gradient is nan, because backward multiplies by the padded rows of k and v,
 # earns: 1 of 2
 # caught: hidden
 # corner: nan
@@ -313,7 +313,7 @@ def causal_attention(q, k, v, valid):
 
 
 # %% wrong: clears by a product
-# says: What padded rows of k and v hold has reached the output
+# says: Values in padded rows of k and v reached the output, because 0 * nan is nan. Clear these rows before the
 # earns: 1 of 2
 # caught: hidden
 # corner: nan
@@ -324,7 +324,7 @@ def causal_attention(q, k, v, valid):
 
 
 # %% wrong: clears with nan_to_num, which leaves inf as a large number
-# says: backward multiplies by the padded rows
+# says: The output is clean, but a gradient is nan, because backward multiplies by the padded rows of k and v,
 # earns: 1 of 2
 # caught: hidden
 def causal_attention(q, k, v, valid):
@@ -332,7 +332,7 @@ def causal_attention(q, k, v, valid):
 
 
 # %% wrong: a mask of float32 is added to the scores
-# says: The result has the dtype of q, and so must all that is added to the scores
+# says: The result must have the dtype of q, and so must everything that you add to the scores:
 # earns: 1 of 2
 # caught: hidden
 # corner: half precision
@@ -353,7 +353,7 @@ def causal_attention(q, k, v, valid):
 
 
 # %% wrong: exponentials without the largest
-# says: Large scores give nan or inf
+# says: Large scores give nan or inf. Subtract the largest score before the exponential, as softmax does.
 # earns: 1 of 2
 # caught: hidden
 def causal_attention(q, k, v, valid):
@@ -363,7 +363,7 @@ def causal_attention(q, k, v, valid):
 
 
 # %% wrong: exponentials times the mask
-# says: leave out what is masked by selection
+# says: The output is clean, but a gradient is nan or infinite. Leave out masked scores by selection before you
 # earns: 1 of 2
 # caught: hidden
 def causal_attention(q, k, v, valid):
@@ -373,7 +373,7 @@ def causal_attention(q, k, v, valid):
 
 
 # %% wrong: -1e4 in place of -inf
-# says: Valid scores may be as low as -1e5
+# says: Valid scores may be as low as -1e5. The value for masked scores must be far below that, such as -inf.
 # earns: 1 of 2
 # caught: hidden
 def causal_attention(q, k, v, valid):
@@ -382,7 +382,7 @@ def causal_attention(q, k, v, valid):
 
 # %% wrong: the padding is written into k and v
 # says: Your code changed what the caller passed in
-# says: An argument was changed in place
+# says: Your code changed an argument in place (
 # earns: 0 of 2
 def causal_attention(q, k, v, valid):
     k[~valid[:, None, :, None].expand(k.shape)] = 0.0
@@ -399,7 +399,7 @@ def causal_attention(q, k, v, valid):
 
 
 # %% wrong: heads first
-# says: The result has the shape of q
+# says: The result must have the shape of q:
 # says: The first check is not passed yet
 # earns: 0 of 2
 def causal_attention(q, k, v, valid):
@@ -422,7 +422,7 @@ def causal_attention(q, k, v, valid):
 
 
 # %% wrong: rows without a key left unfilled
-# says: A query without any key must return zeros. Its masked scores were left as they are, so that it
+# says: A query without any key must return zeros. You left its masked scores as they are, so it returns a mean
 # earns: 1 of 2
 def causal_attention(q, k, v, valid):
     k, v = cleared(k, valid), cleared(v, valid)

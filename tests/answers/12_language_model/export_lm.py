@@ -72,7 +72,7 @@ def export_lm(model, path):
 
 
 # %% wrong: nothing dynamic
-# says: The file takes one length only: time must be dynamic.
+# says: The file accepts only one length. Declare time dynamic.
 # earns: 0 of 1
 # lesson
 def export_lm(model, path):
@@ -80,7 +80,7 @@ def export_lm(model, path):
 
 
 # %% wrong: only the batch is dynamic
-# says: The file takes one length only: time must be dynamic.
+# says: The file accepts only one length. Declare time dynamic.
 # earns: 0 of 1
 # lesson
 def export_lm(model, path):
@@ -88,7 +88,7 @@ def export_lm(model, path):
 
 
 # %% wrong: only the batch is dynamic, with the longest example
-# says: The file takes one length only: time must be dynamic.
+# says: The file accepts only one length. Declare time dynamic.
 # earns: 0 of 1
 # corner: maximum
 def export_lm(model, path):
@@ -97,28 +97,28 @@ def export_lm(model, path):
 
 
 # %% wrong: both dynamic, from an example of a single byte
-# says: The file takes 1 × 1 ids only: what is 1 in the example stays 1 in the graph.
+# says: The file accepts only 1 × 1 ids, because a size of 1 in the example stays 1 in the graph.
 # earns: 0 of 1
 def export_lm(model, path):
     restored(model, lambda: write(model, path, (torch.zeros(1, 1, dtype=torch.int64),), dynamic_shapes=BOTH))
 
 
 # %% wrong: only the time is dynamic
-# says: The file takes one batch size only: batch must be dynamic.
+# says: The file accepts only one batch size. Declare batch dynamic.
 # earns: 0 of 1
 def export_lm(model, path):
     restored(model, lambda: write(model, path, dynamic_shapes=({1: "time"},)))
 
 
 # %% wrong: model left in eval mode
-# says: The model's training flags were not put back, module by module.
+# says: The model's training flags have changed. Restore the flag of each module.
 # earns: 0 of 1
 def export_lm(model, path):
     write(model.eval(), path)
 
 
 # %% wrong: train() on everything afterwards
-# says: The model's training flags were not put back, module by module.
+# says: The model's training flags have changed. Restore the flag of each module.
 # earns: 0 of 1
 # corner: caller's modes
 def export_lm(model, path):
@@ -128,35 +128,35 @@ def export_lm(model, path):
 
 
 # %% wrong: exported as it is
-# says: The file holds the training form of the model: call eval() before you export.
+# says: You exported the model in training mode. Call eval() first.
 # earns: 0 of 1
 def export_lm(model, path):
     write(model, path)
 
 
 # %% wrong: no names given
-# says: Input and output must be called ids and logits.
+# says: The input must be called ids and the output logits.
 # earns: 0 of 1
 def export_lm(model, path):
     restored(model, lambda: write(model, path, input_names=None, output_names=None))
 
 
 # %% wrong: the weights beside it
-# says: The weights went to a second file: external_data=False.
+# says: The weights went into a second file. Use external_data=False.
 # earns: 0 of 1
 def export_lm(model, path):
     restored(model, lambda: write(model, path, external_data=True))
 
 
 # %% wrong: int32 ids
-# says: The input is (batch, time) of int64.
+# says: The input must be int64, (batch, time).
 # earns: 0 of 1
 def export_lm(model, path):
     restored(model, lambda: write(model, path, (torch.zeros(2, 5, dtype=torch.int32),)))
 
 
 # %% wrong: another name for the argument
-# says: The exporter refused these dynamic_shapes: a tuple with one dict
+# says: The exporter refused these dynamic_shapes. Pass a tuple with one dict,
 # earns: 0 of 1
 def export_lm(model, path):
     shapes = {"tokens": {0: "batch", 1: "time"}}
@@ -164,35 +164,35 @@ def export_lm(model, path):
 
 
 # %% wrong: a state_dict
-# says: The file is none that onnxruntime can open.
+# says: There is a file, but onnxruntime can't open it.
 # earns: 0 of 1
 def export_lm(model, path):
     restored(model, lambda: torch.save(model.state_dict(), path))
 
 
 # %% wrong: returns the program and writes nothing
-# says: There is no file at the path that was given.
+# says: There is no file at the given path.
 # earns: 0 of 1
 def export_lm(model, path):
     restored(model, lambda: write(model, None))
 
 
 # %% wrong: floats as an example
-# says: The model can't read this example: it must be whole numbers from 0 to 255
+# says: The model can't read this example. Use integers from 0 to 255, (batch, time).
 # earns: 0 of 1
 def export_lm(model, path):
     restored(model, lambda: write(model, path, (torch.randn(2, 5),)))
 
 
 # %% wrong: one text without a batch
-# says: The model can't read this example: it must be whole numbers from 0 to 255
+# says: The model can't read this example. Use integers from 0 to 255, (batch, time).
 # earns: 0 of 1
 def export_lm(model, path):
     restored(model, lambda: write(model, path, (torch.zeros(5, dtype=torch.int64),), dynamic_shapes=({0: "time"},)))
 
 
 # %% wrong: returns the program
-# says: Nothing is to be returned: torch.onnx.export gives its ONNXProgram back, which stays inside.
+# says: Return nothing. torch.onnx.export returns an ONNXProgram; don't pass it on.
 # earns: 0 of 1
 def export_lm(model, path):
     out = []

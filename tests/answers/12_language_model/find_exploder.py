@@ -86,7 +86,7 @@ def first_exploding(model, x, limit):
 
 
 # %% wrong: size > limit
-# says: A nan went unnoticed
+# says: Your code didn't notice a nan, because every comparison with nan is False. Check `not size <= limit`.
 # earns: 1 of 2
 # lesson
 # corner: nan
@@ -95,7 +95,7 @@ def first_exploding(model, x, limit):
 
 
 # %% wrong: the last hit
-# says: That is the last one over the limit, not the first.
+# says: You return the last output over the limit, not the first.
 # says: The first check is not passed yet
 # earns: 0 of 2
 # lesson
@@ -104,7 +104,7 @@ def first_exploding(model, x, limit):
 
 
 # %% wrong: the order of named_modules
-# says: The layers were judged in the order of registration
+# says: You went through the layers in the order of registration, but this model runs them in a different order.
 # earns: 1 of 2
 # caught: hidden
 def first_exploding(model, x, limit):
@@ -113,7 +113,7 @@ def first_exploding(model, x, limit):
 
 
 # %% wrong: containers too, the shortest name
-# says: Name the layer without children in which it happened
+# says: Name the layer without children, not the container around it.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def first_exploding(model, x, limit):
@@ -122,7 +122,7 @@ def first_exploding(model, x, limit):
 
 
 # %% wrong: mean of the values
-# says: A mean (or sum) of the values cancels
+# says: In a mean (or sum) the values cancel. The size is the root of the mean SQUARE.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def first_exploding(model, x, limit):
@@ -130,7 +130,7 @@ def first_exploding(model, x, limit):
 
 
 # %% wrong: the largest value
-# says: The largest value is not the size
+# says: You return the largest value, but one outlier is no explosion here. The size is the root mean square.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def first_exploding(model, x, limit):
@@ -138,7 +138,7 @@ def first_exploding(model, x, limit):
 
 
 # %% wrong: the norm
-# says: A norm grows with the number of values
+# says: A norm grows with the number of values. The size is the root of the MEAN square.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def first_exploding(model, x, limit):
@@ -146,7 +146,7 @@ def first_exploding(model, x, limit):
 
 
 # %% wrong: without the root
-# says: The mean square is not the size yet: take its root.
+# says: You return the mean square. The size is its root.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def first_exploding(model, x, limit):
@@ -154,7 +154,7 @@ def first_exploding(model, x, limit):
 
 
 # %% wrong: squares in float16
-# says: Squares overflow in float16: compute in float32.
+# says: Squares overflow in float16. Compute in float32.
 # earns: 1 of 2
 # caught: hidden
 # corner: half precision
@@ -167,7 +167,7 @@ def first_exploding(model, x, limit):
 
 
 # %% wrong: tensors only
-# says: Outputs that are tuples, lists or dicts count too
+# says: An output may be a tuple, list or dict. Its size is that of all its floating-point numbers together:
 # earns: 1 of 2
 # caught: hidden
 def first_exploding(model, x, limit):
@@ -175,7 +175,7 @@ def first_exploding(model, x, limit):
 
 
 # %% wrong: the largest size of a nested output
-# says: Outputs that are tuples, lists or dicts count too, all their floating-point numbers together
+# says: An output may be a tuple, list or dict. Its size is that of all its floating-point numbers together:
 # earns: 1 of 2
 # caught: hidden
 def first_exploding(model, x, limit):
@@ -187,7 +187,7 @@ def first_exploding(model, x, limit):
 
 
 # %% wrong: whole numbers count
-# says: Outputs that are tuples, lists or dicts count too
+# says: An output may be a tuple, list or dict. Its size is that of all its floating-point numbers together:
 # earns: 1 of 2
 # caught: hidden
 def first_exploding(model, x, limit):
@@ -224,7 +224,7 @@ def first_exploding(model, x, limit):
 
 
 # %% wrong: hooks are never removed
-# says: Hooks were left behind
+# says: Your function left hooks behind. Remove every handle in `finally`, so that none is left after an
 # earns: 0 of 2
 def first_exploding(model, x, limit):
     found = []
@@ -236,7 +236,7 @@ def first_exploding(model, x, limit):
 
 
 # %% wrong: removed, but not in finally
-# says: Hooks were left behind
+# says: Your function left hooks behind. Remove every handle in `finally`, so that none is left after an
 # earns: 1 of 2
 # caught: hidden
 def first_exploding(model, x, limit):
@@ -253,7 +253,7 @@ def first_exploding(model, x, limit):
 
 
 # %% wrong: clears all hooks
-# says: A hook of somebody else has gone
+# says: Your function removed somebody else's hook. Remove only your own handles.
 # earns: 1 of 2
 def first_exploding(model, x, limit):
     found = sizes_of(model, x)
@@ -263,7 +263,7 @@ def first_exploding(model, x, limit):
 
 
 # %% wrong: with a graph
-# says: Run without a graph: nothing here needs a gradient.
+# says: Run the model without a graph, because nothing here needs a gradient.
 # earns: 1 of 2
 # caught: hidden
 def first_exploding(model, x, limit):
@@ -280,7 +280,7 @@ def first_exploding(model, x, limit):
 
 
 # %% wrong: in eval mode
-# says: The training flags are not what they were
+# says: The training flags were changed, during the run or afterwards. Leave them alone.
 # earns: 1 of 2
 # caught: hidden
 def first_exploding(model, x, limit):
@@ -288,7 +288,7 @@ def first_exploding(model, x, limit):
 
 
 # %% wrong: judges the outputs after the run
-# says: A later layer has changed this output in place before you looked at it
+# says: A later layer changed this output in place before you read it. Judge it in the hook.
 # earns: 1 of 2
 # caught: hidden
 def first_exploding(model, x, limit):
@@ -296,7 +296,7 @@ def first_exploding(model, x, limit):
 
 
 # %% wrong: keeps the last run of each layer
-# says: That is the last one over the limit, not the first.
+# says: You return the last output over the limit, not the first.
 # earns: 1 of 2
 # caught: hidden
 def first_exploding(model, x, limit):
@@ -304,7 +304,7 @@ def first_exploding(model, x, limit):
 
 
 # %% wrong: keeps the first run of each layer
-# says: A layer that runs again must be judged again.
+# says: Judge a layer each time it runs.
 # earns: 1 of 2
 # caught: hidden
 def first_exploding(model, x, limit):
@@ -315,7 +315,7 @@ def first_exploding(model, x, limit):
 
 
 # %% wrong: leaves out the model itself
-# says: The model itself may be a module without children
+# says: The model itself may be a module without children. Its name is then the empty string:
 # earns: 1 of 2
 # caught: hidden
 def first_exploding(model, x, limit):
@@ -323,7 +323,7 @@ def first_exploding(model, x, limit):
 
 
 # %% wrong: at the limit is beyond the limit
-# says: Larger than the limit is asked for
+# says: Only a size above the limit explodes. Here the sizes are equal to it:
 # earns: 1 of 2
 # caught: hidden
 # corner: equal values
@@ -332,7 +332,7 @@ def first_exploding(model, x, limit):
 
 
 # %% wrong: swallows the model's exception
-# says: The model's exception must go on to the caller.
+# says: The model's exception must reach the caller.
 # earns: 1 of 2
 # caught: hidden
 def first_exploding(model, x, limit):
@@ -343,7 +343,7 @@ def first_exploding(model, x, limit):
 
 
 # %% wrong: gradients stay switched off
-# says: Afterwards gradients are recorded otherwise than before.
+# says: Your function changed whether gradients are recorded.
 # earns: 1 of 2
 # caught: hidden
 def first_exploding(model, x, limit):
@@ -361,7 +361,7 @@ def first_exploding(model, x, limit):
 
 
 # %% wrong: set_grad_enabled(True) in finally
-# says: Whoever called you had switched gradients off, and now they are on: torch.no_grad() as a `with`
+# says: The caller had turned gradients off, and now they are on. `with torch.no_grad():` restores the caller's
 # earns: 1 of 2
 # caught: hidden
 def first_exploding(model, x, limit):

@@ -118,7 +118,7 @@ def remember_less(block, x):
 
 
 # %% wrong: plain block(x)
-# says: More than x is kept for backward
+# says: bytes in addition to x and the block. Run the forward pass without a graph, and keep nothing that it
 # says: The first check is not passed yet
 # earns: 0 of 2
 def remember_less(block, x):
@@ -126,7 +126,7 @@ def remember_less(block, x):
 
 
 # %% wrong: dice not restored
-# says: The second run rolled other dice
+# says: The second run drew different random numbers, so the gradients belong to a different dropout mask. Save
 # says: The first check is not passed yet
 # earns: 0 of 2
 # lesson
@@ -144,7 +144,7 @@ def remember_less(block, x):
 
 
 # %% wrong: the state is not put back
-# says: After backward the global generator does not stand where it stood before
+# says: Backward changed the state of the global generator. The second run must leave no trace, so restore the
 # earns: 1 of 2
 class NotPutBack(Lean):
     @classmethod
@@ -161,7 +161,7 @@ def remember_less(block, x):
 
 
 # %% wrong: the first run in fork_rng
-# says: After the forward pass the global generator does not stand where block(x) leaves it.
+# says: After the forward pass, the global generator is not in the state in which block(x) leaves it.
 # earns: 1 of 2
 class Forked(Lean):
     @staticmethod
@@ -190,7 +190,7 @@ def remember_less(block, x):
 
 
 # %% wrong: the gradient of x only
-# says: The parameters got no gradient
+# says: The parameters got no gradient. Pass them to apply() and return their gradients as well.
 # says: The first check is not passed yet
 # earns: 0 of 2
 class OnlyX(Lean):
@@ -205,7 +205,7 @@ def remember_less(block, x):
 
 
 # %% wrong: backward() inside backward, parameters not handed over
-# says: With an x that needs no gradient the result has no graph
+# says: If x needs no gradient, your result has no graph. Pass the parameters to apply() as well.
 # earns: 1 of 2
 # caught: hidden
 class NoGraph(Lean):
@@ -269,7 +269,7 @@ def remember_less(block, x):
 
 
 # %% wrong: the incoming gradient is left out
-# says: The result is right, a gradient is not: that of x and 0.weight and 0.bias and 3.weight and 3.bias.
+# says: The result is right, but the gradient of x and 0.weight and 0.bias and 3.weight and 3.bias is wrong.
 # says: The first check is not passed yet
 # earns: 0 of 2
 class NoIncoming(Lean):
@@ -317,7 +317,7 @@ def remember_less(block, x):
 
 
 # %% wrong: the intermediate results hang on ctx
-# says: More than x is kept for backward
+# says: bytes in addition to x and the block. Run the forward pass without a graph, and keep nothing that it
 # says: The first check is not passed yet
 # earns: 0 of 2
 class Hoarder(torch.autograd.Function):
@@ -341,7 +341,7 @@ def remember_less(block, x):
 
 
 # %% wrong: keeps a copy of x
-# says: More than x is kept for backward
+# says: bytes in addition to x and the block. Run the forward pass without a graph, and keep nothing that it
 # says: The first check is not passed yet
 # earns: 0 of 2
 class Copied(Lean):
@@ -357,7 +357,7 @@ def remember_less(block, x):
 
 
 # %% wrong: switches the gradient of x itself on
-# says: The caller's own x was changed: run the block on x.detach().
+# says: Your code changed the caller's x. Run the block on x.detach().
 # earns: 1 of 2
 # caught: hidden
 def remember_less(block, x):
@@ -365,7 +365,7 @@ def remember_less(block, x):
 
 
 # %% wrong: x and the dice are stored in the block
-# says: With several calls in one graph, a gradient is wrong
+# says: With several calls in one graph, a gradient is wrong. Each call needs its own x and its own random state.
 # earns: 1 of 2
 # caught: hidden
 class InBlock(Lean):
@@ -388,7 +388,7 @@ def remember_less(block, x):
 
 
 # %% wrong: train mode for the second run
-# says: The block's training flags or hooks are not what they were
+# says: Your code changed the block's training flags or hooks. Leave them alone, even in the second run.
 # earns: 1 of 2
 # caught: hidden
 class Trains(Lean):
@@ -403,7 +403,7 @@ def remember_less(block, x):
 
 
 # %% wrong: the second run is that of a copy of the block
-# says: The parameters got no gradient
+# says: The parameters got no gradient. Pass them to apply() and return their gradients as well.
 # says: The first check is not passed yet
 # earns: 0 of 2
 class OfCopy(Lean):
@@ -454,7 +454,7 @@ def remember_less(block, x):
 
 
 # %% wrong: result on ctx
-# says: The result is kept for backward, which computes it again and doesn't need it: save x alone, and put
+# says: You keep the result for backward, which computes it again and doesn't need it. Save only x, and put the
 # earns: 0 of 2
 class Recomputed(Lean):
     @staticmethod
@@ -474,7 +474,7 @@ def remember_less(block, x):
 
 
 # %% wrong: result saved
-# says: The result is kept for backward, which computes it again and doesn't need it: save x alone, and put
+# says: You keep the result for backward, which computes it again and doesn't need it. Save only x, and put the
 # earns: 0 of 2
 class Recomputed(Lean):
     @staticmethod
@@ -533,7 +533,7 @@ def remember_less(block, x):
 
 
 # %% wrong: dice of the first call on the class
-# says: With several calls in one graph, a gradient is wrong: each call needs its own x and dice.
+# says: With several calls in one graph, a gradient is wrong. Each call needs its own x and its own random state.
 # earns: 1 of 2
 # caught: hidden
 class Recomputed(Lean):

@@ -65,7 +65,7 @@ def load_run(path, model, optimizer, sampler):
 
 
 # %% wrong: keeps the old file and puts it back on failure
-# says: For a moment there was no file at `path`
+# says: For a moment there was no file at `path`, because you removed or renamed the old file before the new
 # earns: 0 of 1
 # caught: hidden
 def save_run(path, model, optimizer, step, sampler):
@@ -104,7 +104,7 @@ def load_run(path, model, optimizer, sampler):
 
 
 # %% wrong: no optimizer state
-# says: AdamW began anew: its moments and step counts belong in the file.
+# says: AdamW started again from zero. Save its moments and step counts in the file.
 # earns: 0 of 1
 # lesson
 def save_run(path, model, optimizer, step, sampler):
@@ -114,7 +114,7 @@ def save_run(path, model, optimizer, step, sampler):
 
 
 # %% wrong: no sampler state
-# says: The batches differ: the sampler's state was not restored.
+# says: The batches differ, because the sampler's state was not restored.
 # earns: 0 of 1
 # lesson
 def save_run(path, model, optimizer, step, sampler):
@@ -124,7 +124,7 @@ def save_run(path, model, optimizer, step, sampler):
 
 
 # %% wrong: sampler seeded again
-# says: The batches differ: the sampler's state was not restored.
+# says: The batches differ, because the sampler's state was not restored.
 # earns: 0 of 1
 # lesson
 def save_run(path, model, optimizer, step, sampler):
@@ -139,7 +139,7 @@ def load_run(path, model, optimizer, sampler):
 
 
 # %% wrong: no global generator
-# says: Dropout differs: the global generator's state was not restored.
+# says: Dropout differs, because the global generator's state was not restored.
 # earns: 0 of 1
 # lesson
 def save_run(path, model, optimizer, step, sampler):
@@ -149,7 +149,7 @@ def save_run(path, model, optimizer, step, sampler):
 
 
 # %% wrong: draws a number after the generator is restored
-# says: Dropout differs: the global generator's state was not restored.
+# says: Dropout differs, because the global generator's state was not restored.
 # earns: 0 of 1
 def load_run(path, model, optimizer, sampler):
     run = torch.load(path, weights_only=True)
@@ -189,7 +189,7 @@ def load_run(path, model, optimizer, sampler):
 
 
 # %% wrong: saves the module itself
-# says: The file does not load with weights_only=True: save state_dicts, not objects.
+# says: The file does not load with weights_only=True. Save state_dicts, not objects.
 # earns: 0 of 1
 def save_run(path, model, optimizer, step, sampler):
     write(parts(model, optimizer, step, sampler) | {"model": model}, path)
@@ -201,14 +201,14 @@ def load_run(path, model, optimizer, sampler):
 
 
 # %% wrong: saves the module itself and loads with the default
-# says: The file does not load with weights_only=True: save state_dicts, not objects.
+# says: The file does not load with weights_only=True. Save state_dicts, not objects.
 # earns: 0 of 1
 def save_run(path, model, optimizer, step, sampler):
     write(parts(model, optimizer, step, sampler) | {"model": model}, path)
 
 
 # %% wrong: pickle
-# says: The file does not load with weights_only=True: save state_dicts, not objects.
+# says: The file does not load with weights_only=True. Save state_dicts, not objects.
 # earns: 0 of 1
 def save_run(path, model, optimizer, step, sampler):
     data = pickle.dumps(parts(model, optimizer, step, sampler))
@@ -221,7 +221,7 @@ def load_run(path, model, optimizer, sampler):
 
 
 # %% wrong: writes over the old file
-# says: After a failed save the old file is gone or broken: write another file first, then os.replace.
+# says: After a failed save the old file is gone or broken. Write another file first, then call os.replace.
 # earns: 0 of 1
 # caught: hidden
 def save_run(path, model, optimizer, step, sampler):
@@ -229,7 +229,7 @@ def save_run(path, model, optimizer, step, sampler):
 
 
 # %% wrong: removes the old file first
-# says: After a failed save the old file is gone or broken: write another file first, then os.replace.
+# says: After a failed save the old file is gone or broken. Write another file first, then call os.replace.
 # earns: 0 of 1
 # caught: hidden
 def save_run(path, model, optimizer, step, sampler):
@@ -239,7 +239,7 @@ def save_run(path, model, optimizer, step, sampler):
 
 
 # %% wrong: into memory first, then over the old file
-# says: You wrote into the old file: a process that is killed there leaves half a file.
+# says: You wrote into the old file. A process that is killed there leaves half a file. Write another file
 # earns: 0 of 1
 # caught: hidden
 def save_run(path, model, optimizer, step, sampler):
@@ -270,7 +270,7 @@ def save_run(path, model, optimizer, step, sampler):
 
 
 # %% wrong: seeds the global generator while saving
-# says: Saving disturbed the run that goes on.
+# says: Saving changed the run that continues.
 # earns: 0 of 1
 def save_run(path, model, optimizer, step, sampler):
     torch.manual_seed(step)
@@ -278,7 +278,7 @@ def save_run(path, model, optimizer, step, sampler):
 
 
 # %% wrong: turns dropout off for saving
-# says: Saving disturbed the run that goes on.
+# says: Saving changed the run that continues.
 # earns: 0 of 1
 # corner: caller's modes
 def save_run(path, model, optimizer, step, sampler):
@@ -287,7 +287,7 @@ def save_run(path, model, optimizer, step, sampler):
 
 
 # %% wrong: the parameters alone
-# says: A buffer was not restored: the model is more than its parameters.
+# says: A buffer was not restored. A model has more than parameters.
 # earns: 0 of 1
 # corner: members
 def save_run(path, model, optimizer, step, sampler):
@@ -312,7 +312,7 @@ def load_run(path, model, optimizer, sampler):
 
 
 # %% wrong: the moments without the learning rate
-# says: The learning rate is not what it was: it is in the optimizer's state_dict.
+# says: The learning rate was not restored. It is in the optimizer's state_dict.
 # earns: 0 of 1
 def load_run(path, model, optimizer, sampler):
     run = torch.load(path, weights_only=True)
@@ -321,7 +321,7 @@ def load_run(path, model, optimizer, sampler):
 
 
 # %% wrong: the weights are not loaded
-# says: After loading, the weights are not those that were saved.
+# says: After loading, the weights differ from the saved weights.
 # earns: 0 of 1
 def save_run(path, model, optimizer, step, sampler):
     run = parts(model, optimizer, step, sampler)
@@ -330,7 +330,7 @@ def save_run(path, model, optimizer, step, sampler):
 
 
 # %% wrong: new parameters
-# says: The optimizer no longer holds the model's parameters: load into the objects that you were given.
+# says: The optimizer no longer has the model's parameters. Load into the objects that you get as arguments.
 # earns: 0 of 1
 def load_run(path, model, optimizer, sampler):
     run = torch.load(path, weights_only=True)
@@ -339,7 +339,7 @@ def load_run(path, model, optimizer, sampler):
 
 
 # %% wrong: keeps the last run in memory
-# says: After loading, the weights are not those that were saved.
+# says: After loading, the weights differ from the saved weights.
 # earns: 0 of 1
 def save_run(path, model, optimizer, step, sampler):
     global last
@@ -352,7 +352,7 @@ def load_run(path, model, optimizer, sampler):
 
 
 # %% wrong: the optimizer in a file of its own
-# says: All of it must be in the one file at `path`: here it is moved before it is loaded.
+# says: Everything must be in the one file at `path`. Here the file is moved before it is loaded.
 # earns: 0 of 1
 def save_run(path, model, optimizer, step, sampler):
     run = parts(model, optimizer, step, sampler)
@@ -366,7 +366,7 @@ def load_run(path, model, optimizer, sampler):
 
 
 # %% wrong: keeps the runs in memory, by their steps
-# says: All of it must be in the one file at `path`: this one is too small for the states of two generators.
+# says: Everything must be in the one file at `path`, but this file is too small for the states of two
 # earns: 0 of 1
 runs = {}
 
@@ -389,7 +389,7 @@ def save_run(path, model, optimizer, step, sampler):
 
 
 # %% wrong: unlink, then rename
-# says: For a moment there was no file at `path`: the old one was removed or renamed before the new one had
+# says: For a moment there was no file at `path`, because you removed or renamed the old file before the new
 # earns: 0 of 1
 # caught: hidden
 def save_run(path, model, optimizer, step, sampler):
@@ -399,7 +399,7 @@ def save_run(path, model, optimizer, step, sampler):
 
 
 # %% wrong: the old one to .bak
-# says: For a moment there was no file at `path`: the old one was removed or renamed before the new one had
+# says: For a moment there was no file at `path`, because you removed or renamed the old file before the new
 # earns: 0 of 1
 # caught: hidden
 def save_run(path, model, optimizer, step, sampler):
@@ -410,7 +410,7 @@ def save_run(path, model, optimizer, step, sampler):
 
 
 # %% wrong: a temporary file in the system's folder for them
-# says: The temporary file lay in another folder, which may be another disk, and renaming works within one
+# says: The temporary file was in another folder, which may be on another disk, and renaming works only within
 # earns: 0 of 1
 # caught: hidden
 def save_run(path, model, optimizer, step, sampler):
@@ -423,7 +423,7 @@ def save_run(path, model, optimizer, step, sampler):
 
 
 # %% wrong: copies over
-# says: You wrote into the old file: a process that is killed there leaves half a file. Write another one
+# says: You wrote into the old file. A process that is killed there leaves half a file. Write another file
 # earns: 0 of 1
 # caught: hidden
 def save_run(path, model, optimizer, step, sampler):
@@ -432,7 +432,7 @@ def save_run(path, model, optimizer, step, sampler):
 
 
 # %% wrong: swallows a failed rename
-# says: The new file could not be renamed, so the old one is still at `path`, and nobody heard of it: the
+# says: The new file could not be renamed, so the old file is still at `path`, but the exception didn't reach
 # earns: 0 of 1
 # caught: hidden
 def save_run(path, model, optimizer, step, sampler):

@@ -74,7 +74,7 @@ def windows(ids, length):
 
 
 # %% wrong: y from roll
-# says: The last target wrapped around to the first id
+# says: The last target is the first id of the text, because roll() moves an id from one end to the other.
 # earns: 0 of 1
 def windows(ids, length):
     refuse(ids, length)
@@ -82,7 +82,7 @@ def windows(ids, length):
 
 
 # %% wrong: rolled, and cut where it wraps around
-# says: y does not look into the memory of `ids`
+# says: does not share the memory of `ids`, because your code made a copy. Return views.
 # earns: 0 of 1
 def windows(ids, length):
     refuse(ids, length)
@@ -90,7 +90,7 @@ def windows(ids, length):
 
 
 # %% wrong: one row too many in x
-# says: There must be N - length rows
+# says: There must be N - length rows, because each row needs length ids and one more id for the last target.
 # earns: 0 of 1
 def windows(ids, length):
     refuse(ids, length)
@@ -98,7 +98,7 @@ def windows(ids, length):
 
 
 # %% wrong: one row too few
-# says: There must be N - length rows
+# says: There must be N - length rows, because each row needs length ids and one more id for the last target.
 # earns: 0 of 1
 def windows(ids, length):
     refuse(ids, length)
@@ -107,7 +107,7 @@ def windows(ids, length):
 
 
 # %% wrong: windows that do not overlap
-# says: Your windows do not overlap
+# says: Your windows do not overlap. Row i must start at id i, so that each id appears at every position of a
 # earns: 0 of 1
 # lesson
 def windows(ids, length):
@@ -116,7 +116,7 @@ def windows(ids, length):
 
 
 # %% wrong: slices stacked in a loop
-# says: The windows own their memory: with length 128 this is 128 times the text.
+# says: The windows have their own memory. With length 128 this is 128 times the text. Return views of `ids`.
 # earns: 0 of 1
 # lesson
 def windows(ids, length):
@@ -128,7 +128,7 @@ def windows(ids, length):
 
 
 # %% wrong: contiguous at the end
-# says: The windows own their memory
+# says: The windows have their own memory. With length 128 this is 128 times the text. Return views of `ids`.
 # earns: 0 of 1
 def windows(ids, length):
     refuse(ids, length)
@@ -137,7 +137,7 @@ def windows(ids, length):
 
 
 # %% wrong: only y is copied
-# says: The windows own their memory
+# says: The windows have their own memory. With length 128 this is 128 times the text. Return views of `ids`.
 # earns: 0 of 1
 def windows(ids, length):
     refuse(ids, length)
@@ -146,7 +146,7 @@ def windows(ids, length):
 
 
 # %% wrong: indexes with a table of places
-# says: The windows own their memory
+# says: The windows have their own memory. With length 128 this is 128 times the text. Return views of `ids`.
 # earns: 0 of 1
 def windows(ids, length):
     refuse(ids, length)
@@ -155,7 +155,7 @@ def windows(ids, length):
 
 
 # %% wrong: contiguous at the beginning
-# says: x does not look into the memory of `ids`
+# says: does not share the memory of `ids`, because your code made a copy. Return views.
 # earns: 0 of 1
 # caught: hidden
 def windows(ids, length):
@@ -165,7 +165,7 @@ def windows(ids, length):
 
 
 # %% wrong: as_strided with stride 1
-# says: `ids` with a stride gave other values
+# says: For `ids` with a stride your values are wrong. The stride of a view is not always 1.
 # earns: 0 of 1
 # caught: hidden
 def windows(ids, length):
@@ -175,7 +175,7 @@ def windows(ids, length):
 
 
 # %% wrong: as_strided with offset 0 and 1
-# says: `ids` may begin anywhere in its storage
+# says: `ids` may start anywhere in its storage, and storage_offset counts elements of the storage, not ids.
 # earns: 0 of 1
 # caught: hidden
 def windows(ids, length):
@@ -185,7 +185,7 @@ def windows(ids, length):
 
 
 # %% wrong: as_strided with stride 1, offset 0 and 1
-# says: `ids` with a stride gave other values
+# says: For `ids` with a stride your values are wrong. The stride of a view is not always 1.
 # earns: 0 of 1
 # caught: hidden
 def windows(ids, length):
@@ -195,7 +195,7 @@ def windows(ids, length):
 
 
 # %% wrong: windows in columns
-# says: Each window is a row
+# says: Your windows are columns. Each window is a row, so x and y are (N - length, length).
 # earns: 0 of 1
 def windows(ids, length):
     refuse(ids, length)
@@ -204,7 +204,7 @@ def windows(ids, length):
 
 
 # %% wrong: one target for each window
-# says: Each position has a target
+# says: Each position has a target, so y must have the shape of x. Your y has one target for a whole window.
 # earns: 0 of 1
 # lesson
 def windows(ids, length):
@@ -230,7 +230,7 @@ def windows(ids, length):
 
 
 # %% wrong: always int64
-# says: The dtype of the ids is kept
+# says: x and y must have the dtype of the ids:
 # earns: 0 of 1
 # caught: hidden
 def windows(ids, length):
@@ -240,7 +240,7 @@ def windows(ids, length):
 
 
 # %% wrong: windows of NumPy
-# says: does not look into the memory of `ids`
+# says: does not share the memory of `ids`, because your code made a copy. Return views.
 # earns: 0 of 1
 def windows(ids, length):
     refuse(ids, length)
@@ -259,7 +259,7 @@ def windows(ids, length):
 
 
 # %% wrong: an empty table where the text is as long as a window
-# says: N = length leaves no target for the last position
+# says: If N = length, the last position has no target and there is no row, so this must raise ValueError.
 # earns: 0 of 1
 # caught: hidden
 # corner: empty
@@ -272,7 +272,7 @@ def windows(ids, length):
 
 
 # %% wrong: refuses the one row
-# says: One row is allowed
+# says: A single row must work, and so must a length of 1:
 # earns: 0 of 1
 # caught: hidden
 # corner: maximum
@@ -284,7 +284,7 @@ def windows(ids, length):
 
 
 # %% wrong: refuses length 1
-# says: One row is allowed, and so is a length of 1
+# says: A single row must work, and so must a length of 1:
 # earns: 0 of 1
 # caught: hidden
 def windows(ids, length):
@@ -295,7 +295,7 @@ def windows(ids, length):
 
 
 # %% wrong: takes the writes for itself
-# says: The text itself was changed
+# says: Your code changed the text. Leave `ids` as it is.
 # earns: 0 of 1
 def windows(ids, length):
     refuse(ids, length)

@@ -114,8 +114,8 @@ class TinyLM(Base):
 
 
 # %% wrong: the given code
-# says: `head` and `emb` share numbers, not the Parameter
-# says: The first check is not passed yet
+# says: `head` and `emb` share memory, but not the Parameter, so the optimizer steps it twice, and .to() or
+# says: This check builds on the first one, which doesn't pass yet. Fix that first.
 # earns: 0 of 2
 # lesson
 class TinyLM(nn.Module):
@@ -138,7 +138,7 @@ class TinyLM(nn.Module):
 
 
 # %% wrong: shares the data
-# says: `head` and `emb` share numbers, not the Parameter
+# says: `head` and `emb` share memory, but not the Parameter, so the optimizer steps it twice, and .to() or
 # earns: 1 of 2
 # lesson
 class TinyLM(Base):
@@ -147,7 +147,7 @@ class TinyLM(Base):
 
 
 # %% wrong: a new Parameter around the same numbers
-# says: `head` and `emb` share numbers, not the Parameter
+# says: `head` and `emb` share memory, but not the Parameter, so the optimizer steps it twice, and .to() or
 # earns: 1 of 2
 # corner: second name
 class TinyLM(Base):
@@ -156,7 +156,7 @@ class TinyLM(Base):
 
 
 # %% wrong: an embedding made of the head's weight, which it wraps anew
-# says: `head` and `emb` share numbers, not the Parameter
+# says: `head` and `emb` share memory, but not the Parameter, so the optimizer steps it twice, and .to() or
 # earns: 1 of 2
 class TinyLM(Base):
     def tie(self):
@@ -204,8 +204,8 @@ class TinyLM(Base):
 
 
 # %% wrong: blocks in a plain list
-# says: The blocks are not registered: a plain list hides them
-# says: The first check is not passed yet
+# says: The blocks are not registered, because parameters() and .to() don't look into a plain list. Use
+# says: This check builds on the first one, which doesn't pass yet. Fix that first.
 # earns: 0 of 2
 # lesson
 class TinyLM(Base):
@@ -217,8 +217,8 @@ class TinyLM(Base):
 
 
 # %% wrong: one block only
-# says: Not among the named parameters: blocks.1.
-# says: The first check is not passed yet
+# says: These parameters are missing:
+# says: This check builds on the first one, which doesn't pass yet. Fix that first.
 # earns: 0 of 2
 class TinyLM(Base):
     def __init__(self, vocab, width, layers, length):
@@ -226,7 +226,7 @@ class TinyLM(Base):
 
 
 # %% wrong: one block, used again in each layer
-# says: The forward pass is not the one that was given
+# says: The forward pass differs from the given one: emb, every block in order with the mask, norm, head.
 # earns: 1 of 2
 class TinyLM(Base):
     def forward(self, ids):
@@ -237,7 +237,7 @@ class TinyLM(Base):
 
 
 # %% wrong: mask as a plain attribute
-# says: `mask` stayed behind when the module moved
+# says: `mask` stayed behind when the module moved to another device. Register it as a buffer.
 # earns: 1 of 2
 # lesson
 class TinyLM(Base):
@@ -246,7 +246,7 @@ class TinyLM(Base):
 
 
 # %% wrong: mask as a persistent buffer
-# says: `mask` is in the state_dict
+# says: `mask` is in the state_dict, so a model with a different length could not load the checkpoint. Use
 # earns: 1 of 2
 class TinyLM(Base):
     def keep(self, mask):
@@ -254,7 +254,7 @@ class TinyLM(Base):
 
 
 # %% wrong: mask as a frozen Parameter
-# says: `mask` must not be a Parameter
+# says: `mask` must not be a Parameter, because parameters are counted, given to optimizers, and trained after
 # earns: 1 of 2
 class TinyLM(Base):
     def keep(self, mask):
@@ -304,7 +304,7 @@ class TinyLM(Base):
 
 
 # %% wrong: one diagonal too many
-# says: `mask` is True where a position (row) may look (column)
+# says: `mask` must be True where a position (row) may look (column): at itself and at everything before it.
 # earns: 1 of 2
 class TinyLM(Base):
     def make(self, length):
@@ -312,7 +312,7 @@ class TinyLM(Base):
 
 
 # %% wrong: a head with a bias
-# says: The head has no bias.
+# says: The head must have no bias.
 # earns: 1 of 2
 class TinyLM(Base):
     def tie(self):
@@ -321,7 +321,7 @@ class TinyLM(Base):
 
 
 # %% wrong: one norm more, after the embedding
-# says: Parameters that nobody asked for: before.weight
+# says: There are parameters that the model should not have:
 # earns: 1 of 2
 class TinyLM(Base):
     def __init__(self, vocab, width, layers, length):
@@ -330,7 +330,7 @@ class TinyLM(Base):
 
 
 # %% wrong: forward without the norm
-# says: The forward pass is not the one that was given
+# says: The forward pass differs from the given one: emb, every block in order with the mask, norm, head.
 # earns: 1 of 2
 # caught: hidden
 class TinyLM(Base):
@@ -342,7 +342,7 @@ class TinyLM(Base):
 
 
 # %% wrong: a deepcopy that ties no longer
-# says: After copy.deepcopy head.weight and emb.weight are two
+# says: head.weight and emb.weight are two Parameters. Tie them once, in __init__.
 # earns: 1 of 2
 # caught: hidden
 class TinyLM(Base):
@@ -354,7 +354,7 @@ class TinyLM(Base):
 
 
 # %% wrong: embedding left at N(0, 1)
-# says: The embedding still has its default spread of 1
+# says: The embedding still has its default spread of 1. Because it is tied to the head, the logits have size
 # earns: 1 of 2
 # lesson
 class TinyLM(Base):
@@ -364,7 +364,7 @@ class TinyLM(Base):
 
 
 # %% wrong: one spread for all matrices
-# says: `out` and `down` write into the residual stream
+# says: `out` and `down` write into the residual stream, so their spread must be 0.02 / sqrt(2 * layers).
 # earns: 1 of 2
 # caught: hidden
 class TinyLM(Base):
@@ -373,7 +373,7 @@ class TinyLM(Base):
 
 
 # %% wrong: divided by sqrt(layers)
-# says: `out` and `down` write into the residual stream
+# says: `out` and `down` write into the residual stream, so their spread must be 0.02 / sqrt(2 * layers).
 # earns: 1 of 2
 # caught: hidden
 class TinyLM(Base):
@@ -382,7 +382,7 @@ class TinyLM(Base):
 
 
 # %% wrong: divided by 2 * layers
-# says: `out` and `down` write into the residual stream
+# says: `out` and `down` write into the residual stream, so their spread must be 0.02 / sqrt(2 * layers).
 # earns: 1 of 2
 # caught: hidden
 class TinyLM(Base):
@@ -391,7 +391,7 @@ class TinyLM(Base):
 
 
 # %% wrong: the smaller spread for out only
-# says: `out` and `down` write into the residual stream
+# says: `out` and `down` write into the residual stream, so their spread must be 0.02 / sqrt(2 * layers).
 # earns: 1 of 2
 # caught: hidden
 class TinyLM(Base):
@@ -400,7 +400,7 @@ class TinyLM(Base):
 
 
 # %% wrong: linear layers as nn.Linear draws them
-# says: its spread must be 0.02, and is
+# says: : its spread must be 0.02, but it is
 # earns: 1 of 2
 # caught: hidden
 class TinyLM(Base):
@@ -427,7 +427,7 @@ class TinyLM(Base):
 
 
 # %% wrong: everything one-dimensional set to 0
-# says: the weights of the norms must start at 1.
+# says: : the weights of the norms must start at 1. They are also parameters, but not matrices.
 # earns: 1 of 2
 class TinyLM(Base):
     def start(self):
@@ -439,7 +439,7 @@ class TinyLM(Base):
 
 
 # %% wrong: normal_ for every parameter
-# says: the weights of the norms must start at 1.
+# says: : the weights of the norms must start at 1. They are also parameters, but not matrices.
 # earns: 1 of 2
 class TinyLM(Base):
     def start(self):
@@ -459,7 +459,7 @@ class TinyLM(Base):
 
 
 # %% wrong: a seed in __init__
-# says: Two models have the same weights
+# says: Two models have the same weights. Each must draw its own, so seed nothing in __init__.
 # earns: 1 of 2
 # caught: hidden
 class TinyLM(Base):
@@ -477,14 +477,14 @@ class TinyLM(Base):
 
 
 # %% wrong: the course's own model
-# says: This is the course's SmallLM.
+# says: Your model is the course's SmallLM. Write the model yourself.
 # earns: 1 of 2
 class TinyLM(SmallLM):
     pass
 
 
 # %% wrong: one block, several times
-# says: One Block stands in `blocks` several times
+# says: The same Block is in `blocks` several times, so all layers share its weights. Make a new Block for each
 # earns: 1 of 2
 class TinyLM(Base):
     def __init__(self, vocab, width, layers, length):
@@ -494,7 +494,7 @@ class TinyLM(Base):
 
 
 # %% wrong: padding_idx=0
-# says: Id 0 learns nothing from where it is read: with padding_idx an Embedding drops the gradient of that
+# says: The embedding of id 0 gets no gradient, because an Embedding drops the gradient of padding_idx. Here 0
 # earns: 1 of 2
 # caught: hidden
 class TinyLM(Base):
@@ -506,7 +506,7 @@ class TinyLM(Base):
 
 
 # %% wrong: mask not cut to T
-# says: Of `mask`, each block must get as many rows and columns as the text is long
+# says: Each block must get as many rows and columns of `mask` as there are ids:
 # earns: 1 of 2
 # caught: hidden
 class TinyLM(Base):

@@ -122,7 +122,7 @@ def train_step(model, optimizer, micro, clip):
 
 
 # %% wrong: the mean of means
-# says: Every micro-batch weighs the same, whatever it holds
+# says: Every micro-batch counts the same, however many targets it has. Divide summed losses by the number of
 # says: The first check is not passed yet
 # earns: 0 of 2
 # lesson
@@ -134,7 +134,7 @@ def train_step(model, optimizer, micro, clip):
 
 
 # %% wrong: the mean of means in the gradient only
-# says: Every micro-batch weighs the same, whatever it holds
+# says: Every micro-batch counts the same, however many targets it has. Divide summed losses by the number of
 # says: The first check is not passed yet
 # earns: 0 of 2
 # lesson
@@ -151,7 +151,7 @@ def train_step(model, optimizer, micro, clip):
 
 
 # %% wrong: adds up the means
-# says: The means of the micro-batches are added up
+# says: You add up the means of the micro-batches. Each must count in proportion to its targets.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def train_step(model, optimizer, micro, clip):
@@ -162,7 +162,7 @@ def train_step(model, optimizer, micro, clip):
 
 
 # %% wrong: sums, undivided
-# says: The gradient is a sum: divide by the number of targets.
+# says: Your gradient is that of the sum. Divide by the number of targets.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def train_step(model, optimizer, micro, clip):
@@ -170,7 +170,7 @@ def train_step(model, optimizer, micro, clip):
 
 
 # %% wrong: divides by all positions
-# says: Targets of -100 don't count: divide by the number of the others
+# says: Targets of -100 don't count. Divide by the number of the other targets, not by the number of all
 # says: The first check is not passed yet
 # earns: 0 of 2
 def train_step(model, optimizer, micro, clip):
@@ -181,7 +181,7 @@ def train_step(model, optimizer, micro, clip):
 
 
 # %% wrong: clips in the loop
-# says: Clipped after every micro-batch
+# says: You clip after every micro-batch, so the gradients of earlier micro-batches are clipped again and again.
 # earns: 1 of 2
 def train_step(model, optimizer, micro, clip):
     if not (count := counted(micro)):
@@ -197,7 +197,7 @@ def train_step(model, optimizer, micro, clip):
 
 
 # %% wrong: a step for each micro-batch
-# says: There is to be one optimizer step, after the last micro-batch.
+# says: Make exactly one optimizer step, after the last micro-batch.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def train_step(model, optimizer, micro, clip):
@@ -215,7 +215,7 @@ def train_step(model, optimizer, micro, clip):
 
 
 # %% wrong: does not clip
-# says: The step was made with a gradient that was not clipped.
+# says: The step used a gradient that was not clipped.
 # earns: 1 of 2
 def train_step(model, optimizer, micro, clip):
     return accumulated(model, optimizer, micro, math.inf)
@@ -248,7 +248,7 @@ def train_step(model, optimizer, micro, clip):
 
 
 # %% wrong: the loss of bfloat16 logits
-# says: The loss was computed from bfloat16 logits
+# says: You computed the loss from bfloat16 logits. Leave autocast and call .float() first.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def train_step(model, optimizer, micro, clip):
@@ -259,7 +259,7 @@ def train_step(model, optimizer, micro, clip):
 
 
 # %% wrong: logsumexp of bfloat16 logits under autocast
-# says: The loss was computed from bfloat16 logits
+# says: You computed the loss from bfloat16 logits. Leave autocast and call .float() first.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def train_step(model, optimizer, micro, clip):
@@ -272,7 +272,7 @@ def train_step(model, optimizer, micro, clip):
 
 
 # %% wrong: the model in bfloat16
-# says: Weights or gradients are not float32 all the time
+# says: Weights and gradients must always be float32. autocast casts copies, but .bfloat16() casts the weights
 # says: The first check is not passed yet
 # earns: 0 of 2
 def train_step(model, optimizer, micro, clip):
@@ -284,7 +284,7 @@ def train_step(model, optimizer, micro, clip):
 
 
 # %% wrong: all micro-batches at once
-# says: The model is to run once for each micro-batch
+# says: Run the model once for each micro-batch, because all of them at once don't fit into memory.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def train_step(model, optimizer, micro, clip):
@@ -295,7 +295,7 @@ def train_step(model, optimizer, micro, clip):
 
 
 # %% wrong: the mean of an empty micro-batch
-# says: A micro-batch without any target gives 0/0 = nan
+# says: A micro-batch without any target gives 0/0 = nan, and then everything is nan.
 # earns: 1 of 2
 # caught: hidden
 # corner: empty
@@ -339,7 +339,7 @@ def train_step(model, optimizer, micro, clip):
 
 
 # %% wrong: steps with an infinite norm
-# says: The norm was not finite, yet a step was taken
+# says: The norm was not finite, but you took a step or changed the optimizer's state. Check
 # earns: 1 of 2
 # caught: hidden
 # corner: nan
@@ -353,7 +353,7 @@ def train_step(model, optimizer, micro, clip):
 
 
 # %% wrong: sets the gradients to zero and steps
-# says: The norm was not finite, yet a step was taken
+# says: The norm was not finite, but you took a step or changed the optimizer's state. Check
 # earns: 1 of 2
 # caught: hidden
 # corner: nan
@@ -369,7 +369,7 @@ def train_step(model, optimizer, micro, clip):
 
 
 # %% wrong: looks for inf only
-# says: The norm was not finite, yet a step was taken
+# says: The norm was not finite, but you took a step or changed the optimizer's state. Check
 # earns: 1 of 2
 # caught: hidden
 # corner: nan
@@ -386,7 +386,7 @@ def train_step(model, optimizer, micro, clip):
 
 
 # %% wrong: skips, and leaves the gradients
-# says: Where the step is skipped, the gradients must be cleared.
+# says: If the step is skipped, the gradients must be cleared.
 # earns: 1 of 2
 # caught: hidden
 def finish(model, optimizer, loss, norm):
@@ -400,7 +400,7 @@ def train_step(model, optimizer, micro, clip):
 
 
 # %% wrong: does not ask for targets
-# says: Without any target raise ValueError before anything changes.
+# says: If there is no target at all, raise ValueError before anything changes.
 # earns: 1 of 2
 # caught: hidden
 # corner: empty
@@ -413,7 +413,7 @@ def train_step(model, optimizer, micro, clip):
 
 
 # %% wrong: asks for targets after zero_grad
-# says: Without any target raise ValueError before anything changes.
+# says: If there is no target at all, raise ValueError before anything changes.
 # earns: 1 of 2
 # caught: hidden
 # corner: empty
@@ -423,7 +423,7 @@ def train_step(model, optimizer, micro, clip):
 
 
 # %% wrong: divides by a count of zero
-# says: Without any target raise ValueError before anything changes.
+# says: If there is no target at all, raise ValueError before anything changes.
 # earns: 1 of 2
 # caught: hidden
 # corner: empty
@@ -432,7 +432,7 @@ def train_step(model, optimizer, micro, clip):
 
 
 # %% wrong: not isnan
-# says: The norm was not finite, yet a step was taken, or the optimizer's state has changed: ask
+# says: The norm was not finite, but you took a step or changed the optimizer's state. Check
 # earns: 1 of 2
 # caught: hidden
 def train_step(model, optimizer, micro, clip):
@@ -454,7 +454,7 @@ def train_step(model, optimizer, micro, clip):
 
 
 # %% wrong: judges by the loss
-# says: The norm was not finite, yet a step was taken, or the optimizer's state has changed: ask
+# says: The norm was not finite, but you took a step or changed the optimizer's state. Check
 # earns: 1 of 2
 # caught: hidden
 def train_step(model, optimizer, micro, clip):
@@ -476,7 +476,7 @@ def train_step(model, optimizer, micro, clip):
 
 
 # %% wrong: clip_grad_value
-# says: Each element was clipped for itself, which turns the gradient's direction: clip its norm.
+# says: You clipped each element separately, which changes the gradient's direction. Clip its norm.
 # earns: 1 of 2
 def train_step(model, optimizer, micro, clip):
     count = counted(micro)
@@ -498,7 +498,7 @@ def train_step(model, optimizer, micro, clip):
 
 
 # %% wrong: clips only the first group
-# says: The norm is that of the optimizer's first group of parameters. It must be that of all of them, and
+# says: You return the norm of the optimizer's first group of parameters. It must be the norm over all groups,
 # says: The first check is not passed yet, and this one goes on from there: begin with that one.
 # earns: 0 of 2
 def train_step(model, optimizer, micro, clip):

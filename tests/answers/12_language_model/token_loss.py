@@ -50,7 +50,7 @@ def token_loss(logits, targets, ignore=-100):
 
 
 # %% wrong: gathers with -100
-# says: `gather` cannot take the index `ignore`
+# says: `gather` can't use `ignore` as an index. Replace it with a valid id first.
 # earns: 0 of 1
 # lesson
 def token_loss(logits, targets, ignore=-100):
@@ -59,7 +59,7 @@ def token_loss(logits, targets, ignore=-100):
 
 
 # %% wrong: clamps the index, keeps the loss
-# says: Ignored positions still have a loss
+# says: Ignored positions still have a loss. Set it to zero where the target is `ignore`.
 # earns: 0 of 1
 # lesson
 def token_loss(logits, targets, ignore=-100):
@@ -67,7 +67,7 @@ def token_loss(logits, targets, ignore=-100):
 
 
 # %% wrong: clamps the index below only
-# says: `gather` cannot take the index `ignore`
+# says: `gather` can't use `ignore` as an index. Replace it with a valid id first.
 # earns: 0 of 1
 # caught: hidden
 # corner: maximum
@@ -94,7 +94,7 @@ def token_loss(logits, targets, ignore=-100):
 
 
 # %% wrong: softmax, then the logarithm
-# says: Large logits give inf or nan
+# says: Large logits give inf or nan, because exp(1000) is inf and log(softmax) underflows. Use log_softmax.
 # earns: 0 of 1
 def token_loss(logits, targets, ignore=-100):
     return minus_log_probs(logits, targets, ignore, lambda x: x.softmax(-1).log())
@@ -115,21 +115,21 @@ def token_loss(logits, targets, ignore=-100):
 
 
 # %% wrong: the probability itself
-# says: That is the probability, not its logarithm.
+# says: You return the probability, not minus its logarithm.
 # earns: 0 of 1
 def token_loss(logits, targets, ignore=-100):
     return -minus_log_probs(logits, targets, ignore, lambda x: x.softmax(-1))
 
 
 # %% wrong: the raw logit
-# says: Those are the raw logits
+# says: You return raw logits. They must be normalised over the last dimension.
 # earns: 0 of 1
 def token_loss(logits, targets, ignore=-100):
     return minus_log_probs(logits, targets, ignore, lambda x: x)
 
 
 # %% wrong: mean over the counted ones
-# says: One value per position is asked for, without any mean.
+# says: Return one value per position, without any mean.
 # earns: 0 of 1
 # lesson
 def token_loss(logits, targets, ignore=-100):
@@ -138,21 +138,21 @@ def token_loss(logits, targets, ignore=-100):
 
 
 # %% wrong: only the counted losses
-# says: The loss has one number for each position
+# says: The loss must have one number for each position:
 # earns: 0 of 1
 def token_loss(logits, targets, ignore=-100):
     return minus_log_probs(logits, targets, ignore)[targets != ignore]
 
 
 # %% wrong: the last dimension stays
-# says: The dimension that gather needed is still there
+# says: You kept the dimension that gather needed:
 # earns: 0 of 1
 def token_loss(logits, targets, ignore=-100):
     return minus_log_probs(logits, targets, ignore)[..., None]
 
 
 # %% wrong: stays in bfloat16
-# says: Compute in float32: bfloat16 keeps three digits of the loss.
+# says: Compute in float32, because bfloat16 keeps only three digits of the loss. Convert the logits, not the
 # earns: 0 of 1
 # caught: hidden
 # corner: half precision
@@ -163,7 +163,7 @@ def token_loss(logits, targets, ignore=-100):
 
 
 # %% wrong: computes in bfloat16, returns float32
-# says: Compute in float32: bfloat16 keeps three digits of the loss.
+# says: Compute in float32, because bfloat16 keeps only three digits of the loss. Convert the logits, not the
 # earns: 0 of 1
 # caught: hidden
 # corner: half precision
@@ -174,7 +174,7 @@ def token_loss(logits, targets, ignore=-100):
 
 
 # %% wrong: float64 as float32
-# says: The dtype is float32, and float64 for float64
+# says: The dtype must be float32, or float64 for float64:
 # earns: 0 of 1
 # caught: hidden
 def token_loss(logits, targets, ignore=-100):
@@ -190,7 +190,7 @@ def token_loss(logits, targets, ignore=-100):
 
 
 # %% wrong: multiplied by the mask
-# says: An ignored position with inf or nan in its logits spoils the loss or a gradient
+# says: An inf or nan in the logits of an ignored position makes the loss or a gradient nan, because 0 * inf is
 # earns: 0 of 1
 # caught: hidden
 # corner: nan
@@ -200,7 +200,7 @@ def token_loss(logits, targets, ignore=-100):
 
 
 # %% wrong: where only afterwards
-# says: An ignored position with inf or nan in its logits spoils the loss or a gradient
+# says: An inf or nan in the logits of an ignored position makes the loss or a gradient nan, because 0 * inf is
 # earns: 0 of 1
 # caught: hidden
 # corner: nan
@@ -211,7 +211,7 @@ def token_loss(logits, targets, ignore=-100):
 
 
 # %% wrong: nan_to_num before
-# says: An ignored position with inf or nan in its logits spoils
+# says: An inf or nan in the logits of an ignored position makes the loss or a gradient nan, because 0 * inf is
 # earns: 0 of 1
 # caught: hidden
 def token_loss(logits, targets, ignore=-100):
@@ -228,7 +228,7 @@ def token_loss(logits, targets, ignore=-100):
 
 
 # %% wrong: F.cross_entropy without a mean
-# says: This exercise picks with gather
+# says: Pick the number with gather, without cross_entropy, nll_loss or one_hot.
 # earns: 0 of 1
 def token_loss(logits, targets, ignore=-100):
     counts = targets != ignore
@@ -237,7 +237,7 @@ def token_loss(logits, targets, ignore=-100):
 
 
 # %% wrong: nll_loss
-# says: This exercise picks with gather
+# says: Pick the number with gather, without cross_entropy, nll_loss or one_hot.
 # earns: 0 of 1
 def token_loss(logits, targets, ignore=-100):
     x = torch.where((targets != ignore)[..., None], wide(logits), 0.0).log_softmax(-1)
@@ -245,7 +245,7 @@ def token_loss(logits, targets, ignore=-100):
 
 
 # %% wrong: indexes with three tensors
-# says: This exercise picks with gather
+# says: Pick the number with gather, without cross_entropy, nll_loss or one_hot.
 # earns: 0 of 1
 def token_loss(logits, targets, ignore=-100):
     counts = targets != ignore
@@ -255,7 +255,7 @@ def token_loss(logits, targets, ignore=-100):
 
 
 # %% wrong: result cut from the graph
-# says: No gradient reaches the logits
+# says: No gradient reaches the logits, because the loss is detached from the graph.
 # earns: 0 of 1
 # caught: hidden
 def token_loss(logits, targets, ignore=-100):
@@ -263,7 +263,7 @@ def token_loss(logits, targets, ignore=-100):
 
 
 # %% wrong: the normaliser cut from the graph
-# says: The loss is right, its gradient is not
+# says: The loss is right, but its gradient is wrong. It should be the softmax, minus 1 at the target, and zero
 # earns: 0 of 1
 # caught: hidden
 def token_loss(logits, targets, ignore=-100):
@@ -292,7 +292,7 @@ def token_loss(logits, targets, ignore=-100):
 
 
 # %% wrong: nan_to_num in place of masking
-# says: A logit of -inf is a probability of 0. At a position that counts it must stay: clear only the
+# says: A logit of -inf is a probability of 0, and must stay at positions that count. Clear only the logits of
 # earns: 0 of 1
 # caught: hidden
 def token_loss(logits, targets, ignore=-100):

@@ -191,8 +191,8 @@ def train(model, ids, steps, batch, peak, seed):
 
 
 # %% wrong: targets are the inputs
-# says: The targets are the inputs themselves: shift them by one. Such a model learns to copy.
-# says: The model learnt to copy: it gives the byte at hand 0.0
+# says: The targets are the inputs themselves, so the model learns to copy. Shift them by one.
+# says: for the next. The targets are the inputs themselves, so shift them by one.
 # earns: 0 of 2
 # lesson
 def train(model, ids, steps, batch, peak, seed):
@@ -200,15 +200,15 @@ def train(model, ids, steps, batch, peak, seed):
 
 
 # %% wrong: targets two ahead
-# says: The targets are two ids ahead: each position predicts the NEXT id.
-# says: The model learnt to say the byte after the next one
+# says: The targets are two ids ahead, but each position predicts the NEXT id.
+# says: The model learnt to predict the byte after the next: its loss for that byte is
 # earns: 0 of 2
 def train(model, ids, steps, batch, peak, seed):
     return loop(model, ids, steps, batch, peak, seed, shift=2, rows=None)
 
 
 # %% wrong: opens the mask
-# says: A later byte changes earlier outputs: the mask was opened.
+# says: A later byte changes earlier outputs, because your code opened the mask. Such a loss means nothing.
 # earns: 1 of 2
 # lesson
 def train(model, ids, steps, batch, peak, seed):
@@ -218,7 +218,7 @@ def train(model, ids, steps, batch, peak, seed):
 
 
 # %% wrong: opens the mask and closes it again
-# says: While it was trained, the model could look at later bytes: the mask was opened.
+# says: During training the model could look at later bytes, because your code opened the mask.
 # earns: 1 of 2
 def train(model, ids, steps, batch, peak, seed):
     mask = getattr(model, "mask", torch.ones(1, 1))
@@ -230,7 +230,7 @@ def train(model, ids, steps, batch, peak, seed):
 
 
 # %% wrong: a mask that lets a position see itself alone
-# says: The model says as much from the last byte alone: it makes no use of those before.
+# says: The model predicts as well from the last byte alone, so it doesn't use the earlier bytes.
 # earns: 1 of 2
 def train(model, ids, steps, batch, peak, seed):
     if hasattr(model, "mask"):
@@ -239,8 +239,8 @@ def train(model, ids, steps, batch, peak, seed):
 
 
 # %% wrong: eight windows for ever
-# says: The same windows come in every step
-# says: The model knows few windows by heart
+# says: You use the same windows in every step. Draw new windows in each step, from the whole text.
+# says: on new text. Draw new windows in each step, from the whole text.
 # earns: 0 of 2
 # lesson
 def train(model, ids, steps, batch, peak, seed):
@@ -249,8 +249,8 @@ def train(model, ids, steps, batch, peak, seed):
 
 
 # %% wrong: the generator begins anew in each step
-# says: The same windows come in every step
-# says: The model knows few windows by heart
+# says: You use the same windows in every step. Draw new windows in each step, from the whole text.
+# says: on new text. Draw new windows in each step, from the whole text.
 # earns: 0 of 2
 def train(model, ids, steps, batch, peak, seed):
     def rows(n):
@@ -260,7 +260,7 @@ def train(model, ids, steps, batch, peak, seed):
 
 
 # %% wrong: windows that do not overlap
-# says: windows of this text
+# says: were never drawn. Each must be equally likely.
 # earns: 1 of 2
 def train(model, ids, steps, batch, peak, seed):
     dice, count = torch.Generator().manual_seed(seed), (len(ids) - 1) // model.length
@@ -272,7 +272,7 @@ def train(model, ids, steps, batch, peak, seed):
 
 
 # %% wrong: the last window is left out
-# says: The last window never has a turn.
+# says: The last window is never drawn. There are N - length windows that have a target at each position.
 # earns: 1 of 2
 def train(model, ids, steps, batch, peak, seed):
     dice = torch.Generator().manual_seed(seed)
@@ -297,7 +297,7 @@ def train(model, ids, steps, batch, peak, seed):
 
 # %% wrong: SGD with AdamW's rate
 # says: The optimizer must be torch.optim.AdamW.
-# says: It learnt too little in these steps
+# says: nats per byte, but must get below 2.5. It learnt too little in these steps. Does the optimizer use your
 # earns: 0 of 2
 # lesson
 def train(model, ids, steps, batch, peak, seed):
@@ -312,8 +312,8 @@ def train(model, ids, steps, batch, peak, seed):
 
 
 # %% wrong: no zero_grad
-# says: Step 2 still uses gradients of the step before: clear them in every step.
-# says: It learnt too little in these steps
+# says: still uses gradients of the step before. Clear them in every step.
+# says: nats per byte, but must get below 2.5. It learnt too little in these steps. Does the optimizer use your
 # earns: 0 of 2
 # lesson
 def train(model, ids, steps, batch, peak, seed):
@@ -321,8 +321,8 @@ def train(model, ids, steps, batch, peak, seed):
 
 
 # %% wrong: the schedule is never put into the group
-# says: what you compute must get into the optimizer's groups.
-# says: It learnt too little in these steps
+# says: in every step. Write the rate that you compute into the optimizer's groups.
+# says: nats per byte, but must get below 2.5. It learnt too little in these steps. Does the optimizer use your
 # earns: 0 of 2
 # lesson
 def train(model, ids, steps, batch, peak, seed):
@@ -334,7 +334,7 @@ def train(model, ids, steps, batch, peak, seed):
 
 
 # %% wrong: the peak for ever
-# says: The rate is 0.05 in every step
+# says: in every step. Write the rate that you compute into the optimizer's groups.
 # earns: 1 of 2
 def train(model, ids, steps, batch, peak, seed):
     return loop(model, ids, steps, batch, peak, seed, rate=None, start=peak)
@@ -372,14 +372,14 @@ def train(model, ids, steps, batch, peak, seed):
 
 
 # %% wrong: no clipping
-# says: The gradient is not clipped
+# says: The gradient is not clipped. When the optimizer steps, its norm over all parameters may be at most 1.
 # earns: 1 of 2
 def train(model, ids, steps, batch, peak, seed):
     return loop(model, ids, steps, batch, peak, seed, clip=None)
 
 
 # %% wrong: each parameter clipped alone
-# says: The gradient is not clipped: over all parameters
+# says: The gradient is not clipped. When the optimizer steps, its norm over all parameters may be at most 1.
 # earns: 1 of 2
 def train(model, ids, steps, batch, peak, seed):
     return loop(model, ids, steps, batch, peak, seed, clip=lambda ps: [nn.utils.clip_grad_norm_([p], 1.0) for p in ps])
@@ -398,7 +398,7 @@ def train(model, ids, steps, batch, peak, seed):
 
 
 # %% wrong: old gradients cleared in every second step
-# says: Step 2 still uses gradients of the step before: clear them in every step.
+# says: still uses gradients of the step before. Clear them in every step.
 # earns: 1 of 2
 def train(model, ids, steps, batch, peak, seed):
     class Sometimes(torch.optim.AdamW):
@@ -421,15 +421,15 @@ def train(model, ids, steps, batch, peak, seed):
 
 # %% wrong: a rate that breaks the weights
 # says: The rate must climb over 2 of 40 steps to 0.05 and then fall to 0.01 or less.
-# says: The weights broke in training: the loss is nan.
+# says: The loss became nan in training. Is the rate the one in the contract?
 # earns: 0 of 2
 def train(model, ids, steps, batch, peak, seed):
     return loop(model, ids, steps, batch, peak, seed, rate=lambda n, steps, peak: 1e30 if n else 1.0)
 
 
 # %% wrong: gradients cleared between backward and step
-# says: When the optimizer stepped, a parameter had no gradient
-# says: It learnt too little in these steps
+# says: When the optimizer stepped, a parameter had no gradient. Call `backward` before `step`, and don't clear
+# says: nats per byte, but must get below 2.5. It learnt too little in these steps. Does the optimizer use your
 # earns: 0 of 2
 def train(model, ids, steps, batch, peak, seed):
     def lost(parameters):
@@ -441,7 +441,7 @@ def train(model, ids, steps, batch, peak, seed):
 
 # %% wrong: the optimizer never steps
 # says: An optimizer of torch has stepped 0 times
-# says: It learnt too little in these steps
+# says: nats per byte, but must get below 2.5. It learnt too little in these steps. Does the optimizer use your
 # earns: 0 of 2
 def train(model, ids, steps, batch, peak, seed):
     def make(parameters, lr):
@@ -453,7 +453,7 @@ def train(model, ids, steps, batch, peak, seed):
 
 
 # %% wrong: the global generator
-# says: Equal seeds must give equal weights.
+# says: Equal seeds must give equal weights. Draw the windows from your own generator with that seed, not from
 # earns: 1 of 2
 # lesson
 def train(model, ids, steps, batch, peak, seed):
@@ -461,7 +461,7 @@ def train(model, ids, steps, batch, peak, seed):
 
 
 # %% wrong: seeds the global generator
-# says: Torch's global generator has moved or was seeded: leave it alone.
+# says: Your code drew from torch's global generator or seeded it. Leave it alone.
 # earns: 1 of 2
 # corner: caller's modes
 def train(model, ids, steps, batch, peak, seed):
@@ -470,7 +470,7 @@ def train(model, ids, steps, batch, peak, seed):
 
 
 # %% wrong: a fixed seed
-# says: Another seed gives the same weights
+# says: A different seed gives the same weights. Seed the generator with `seed`, and draw the windows with it.
 # earns: 1 of 2
 def train(model, ids, steps, batch, peak, seed):
     return loop(model, ids, steps, batch, peak, 0)
@@ -484,7 +484,7 @@ def train(model, ids, steps, batch, peak, seed):
 
 
 # %% wrong: the last loss again and again
-# says: One loss is returned again and again.
+# says: You return the same loss again and again. Each step has its own.
 # earns: 1 of 2
 def train(model, ids, steps, batch, peak, seed):
     return loop(model, ids, steps, batch, peak, seed)[-1:] * steps
@@ -498,14 +498,14 @@ def train(model, ids, steps, batch, peak, seed):
 
 
 # %% wrong: losses from after the update
-# says: as it was before the update.
+# says: The mean loss before the update is
 # earns: 1 of 2
 def train(model, ids, steps, batch, peak, seed):
     return loop(model, ids, steps, batch, peak, seed, after=True)
 
 
 # %% wrong: the sum over all positions
-# says: The mean loss of a step is asked for, not a sum.
+# says: You return a sum. Return the mean loss of each step.
 # earns: 1 of 2
 def train(model, ids, steps, batch, peak, seed):
     return loop(model, ids, steps, batch, peak, seed, reduction="sum")
@@ -521,7 +521,7 @@ def train(model, ids, steps, batch, peak, seed):
 
 # %% wrong: one byte at a time
 # says: In each step the model must get (16, 4) ids here, batch and model.length. It got (64, 1).
-# says: The model says as much from the last byte alone: it makes no use of those before.
+# says: The model predicts as well from the last byte alone, so it doesn't use the earlier bytes.
 # earns: 0 of 2
 class Alone(nn.Module):
     def __init__(self, model):
@@ -537,14 +537,14 @@ def train(model, ids, steps, batch, peak, seed):
 
 
 # %% wrong: train() forgotten
-# says: The training flag is off in a step: dropout would do nothing.
+# says: The training flag is off in a step, so dropout would do nothing.
 # earns: 1 of 2
 def train(model, ids, steps, batch, peak, seed):
     return loop(model, ids, steps, batch, peak, seed, flags=False)
 
 
 # %% wrong: flag not put back
-# says: The model was in eval mode before and must be so afterwards.
+# says: before the call, and must be afterwards.
 # earns: 1 of 2
 # corner: caller's modes
 def train(model, ids, steps, batch, peak, seed):
@@ -553,7 +553,7 @@ def train(model, ids, steps, batch, peak, seed):
 
 
 # %% wrong: eval() at the end
-# says: The model was in train mode before and must be so afterwards.
+# says: before the call, and must be afterwards.
 # earns: 1 of 2
 def train(model, ids, steps, batch, peak, seed):
     model.train()
@@ -564,7 +564,7 @@ def train(model, ids, steps, batch, peak, seed):
 
 # %% wrong: a table of the text in place of a model
 # says: An optimizer of torch has stepped 0 times
-# says: It learnt too little in these steps
+# says: nats per byte, but must get below 2.5. It learnt too little in these steps. Does the optimizer use your
 # earns: 0 of 2
 def train(model, ids, steps, batch, peak, seed):
     counts = torch.ones(256, 256)
@@ -574,8 +574,8 @@ def train(model, ids, steps, batch, peak, seed):
 
 
 # %% wrong: trains a copy
-# says: The weights are the old ones
-# says: It learnt too little in these steps
+# says: The weights haven't changed. The optimizer must step the parameters of the given model.
+# says: nats per byte, but must get below 2.5. It learnt too little in these steps. Does the optimizer use your
 # earns: 0 of 2
 def train(model, ids, steps, batch, peak, seed):
     return loop(copy.deepcopy(model), ids, steps, batch, peak, seed)
@@ -597,7 +597,7 @@ def train(model, ids, steps, batch, peak, seed):
 
 
 # %% wrong: two updates
-# says: The optimizer stepped 120 times for 40 losses: each loss makes one update.
+# says: losses, but each loss makes one update.
 # earns: 1 of 2
 def train(model, ids, steps, batch, peak, seed):
     class Twice(torch.optim.AdamW):
@@ -609,7 +609,7 @@ def train(model, ids, steps, batch, peak, seed):
 
 
 # %% wrong: two updates written out
-# says: The optimizer stepped 80 times for 40 losses: each loss makes one update.
+# says: losses, but each loss makes one update.
 # earns: 1 of 2
 def train(model, ids, steps, batch, peak, seed):
     dice = torch.Generator().manual_seed(seed)

@@ -79,7 +79,7 @@ def sync_gradients(model, count):
 
 
 # %% wrong: divided by the world size
-# says: The gradient was divided by the number of ranks; it must be divided by the number of targets of all of them.
+# says: You divided the gradient by the number of ranks. Divide it by the number of all targets.
 # earns: 0 of 1
 # lesson
 def sync_gradients(model, count):
@@ -89,7 +89,7 @@ def sync_gradients(model, count):
 
 
 # %% wrong: mean of local means
-# says: Divided by the local count before summing: every rank then weighs the same, whatever it holds.
+# says: You divided by the local count before summing, so every rank counts the same, however many targets it
 # earns: 0 of 1
 # lesson
 def sync_gradients(model, count):
@@ -101,7 +101,7 @@ def sync_gradients(model, count):
 
 
 # %% wrong: sum of local means
-# says: Divided by the local count before summing: every rank then weighs the same, whatever it holds.
+# says: You divided by the local count before summing, so every rank counts the same, however many targets it
 # earns: 0 of 1
 # lesson
 def sync_gradients(model, count):
@@ -113,7 +113,7 @@ def sync_gradients(model, count):
 
 
 # %% wrong: sum only
-# says: The gradients were summed but not divided by the total count.
+# says: You summed the gradients but didn't divide them by the total count.
 # earns: 0 of 1
 def sync_gradients(model, count):
     for p in trainable(model):
@@ -122,7 +122,7 @@ def sync_gradients(model, count):
 
 
 # %% wrong: the mean over ranks of the sum over targets
-# says: The number of targets and that of ranks both divide the gradient: it is too small.
+# says: Your gradient is too small, because you divide it by the number of targets and by the number of ranks.
 # earns: 0 of 1
 def sync_gradients(model, count):
     total = total_of(count)
@@ -132,7 +132,7 @@ def sync_gradients(model, count):
 
 
 # %% wrong: the sum divided by its own count
-# says: Divided by the rank's own count: the sum belongs to the targets of all ranks.
+# says: You divided by the rank's own count, but the sum is over the targets of all ranks.
 # earns: 0 of 1
 def sync_gradients(model, count):
     for p in trainable(model):
@@ -141,7 +141,7 @@ def sync_gradients(model, count):
 
 
 # %% wrong: skips parameters without gradient
-# says: A rank without gradient stayed away from a collective: the others wait or get the wrong partner.
+# says: A rank without a gradient skipped a collective, so the others wait for it or are matched with a
 # earns: 0 of 1
 # caught: hidden
 # corner: empty
@@ -155,7 +155,7 @@ def sync_gradients(model, count):
 
 
 # %% wrong: takes part, but writes only where a gradient was
-# says: A rank without gradient has none afterwards either: it must get the sum of the others'.
+# says: A rank without a gradient still has none afterwards. It must get the sum of the others'.
 # earns: 0 of 1
 # caught: hidden
 def sync_gradients(model, count):
@@ -168,7 +168,7 @@ def sync_gradients(model, count):
 
 
 # %% wrong: None where no rank has a gradient
-# says: it must be zeros
+# says: has no gradient on some rank. If no rank has a gradient, it must be zeros.
 # earns: 0 of 1
 # caught: hidden
 def sync_gradients(model, count):
@@ -181,7 +181,7 @@ def sync_gradients(model, count):
 
 
 # %% wrong: does not expect None
-# says: A gradient can be None: that rank has not used the parameter.
+# says: A gradient can be None, because a rank may not have used the parameter.
 # earns: 0 of 1
 # caught: hidden
 def sync_gradients(model, count):
@@ -194,7 +194,7 @@ def sync_gradients(model, count):
 
 
 # %% wrong: a rank without targets goes away
-# says: A rank without gradient stayed away from a collective: the others wait or get the wrong partner.
+# says: A rank without a gradient skipped a collective, so the others wait for it or are matched with a
 # earns: 0 of 1
 # caught: hidden
 def sync_gradients(model, count):
@@ -237,7 +237,7 @@ def sync_gradients(model, count):
 
 
 # %% wrong: divides by a total of 0
-# says: Without any target the gradients must be zero, not NaN.
+# says: If there is no target at all, the gradients must be zero, not NaN.
 # earns: 0 of 1
 # caught: hidden
 def sync_gradients(model, count):
@@ -248,7 +248,7 @@ def sync_gradients(model, count):
 
 
 # %% wrong: divides 1 by a total of 0
-# says: Without any target the total is 0, and nothing may be divided by it.
+# says: If there is no target at all, the total is 0. Don't divide by it.
 # earns: 0 of 1
 # caught: hidden
 def sync_gradients(model, count):
@@ -271,7 +271,7 @@ def sync_gradients(model, count):
 
 
 # %% wrong: each module's parameters, the tied one twice
-# says: A tied parameter counts once: its gradient was summed or divided a second time.
+# says: You summed or divided the gradient of a tied parameter twice. It is one parameter.
 # earns: 0 of 1
 # corner: second name
 def sync_gradients(model, count):
@@ -284,7 +284,7 @@ def sync_gradients(model, count):
 
 
 # %% wrong: counts in float32
-# says: The counts went through floats that can't hold them: sum them as int64.
+# says: The counts went through floats that can't represent them. Sum them as int64.
 # earns: 0 of 1
 # caught: hidden
 # corner: beyond 2**24
@@ -298,7 +298,7 @@ def sync_gradients(model, count):
 
 
 # %% wrong: nothing is exchanged
-# says: The gradients are still those of each rank alone: nothing was exchanged.
+# says: The gradients are still those of each rank alone, because nothing was exchanged.
 # earns: 0 of 1
 def sync_gradients(model, count):
     total = total_of(count)
@@ -308,7 +308,7 @@ def sync_gradients(model, count):
 
 
 # %% wrong: DistributedDataParallel
-# says: Write it with collectives, without DistributedDataParallel.
+# says: Use only collectives, without DistributedDataParallel.
 # earns: 0 of 1
 def sync_gradients(model, count):
     DistributedDataParallel(model)
@@ -319,7 +319,7 @@ def sync_gradients(model, count):
 
 
 # %% wrong: moves the weights too
-# says: A parameter was changed: only gradients are to be synced.
+# says: Your code changed a parameter. Change only gradients.
 # earns: 0 of 1
 def sync_gradients(model, count):
     total = total_of(count)
@@ -330,7 +330,7 @@ def sync_gradients(model, count):
 
 
 # %% wrong: two ranks for ever
-# says: is not that of the mean over all targets
+# says: is not the gradient of the mean over all targets.
 # earns: 0 of 1
 # caught: hidden
 def sync_gradients(model, count):

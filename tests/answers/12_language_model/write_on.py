@@ -97,7 +97,7 @@ def write_on(logits, prompt, n, length, top_p, temperature, generator):
 
 
 # %% wrong: another seed before the loop
-# says: The generator is seeded anew: the dice are no longer those of the caller.
+# says: You seed the generator, so the random numbers are no longer those of the caller.
 # earns: 0 of 1
 right = writer(drawn_from)
 
@@ -108,7 +108,7 @@ def write_on(logits, prompt, n, length, top_p, temperature, generator):
 
 
 # %% wrong: manual_seed(0) in the loop
-# says: The generator is seeded anew for every id: the dice show the same number each time.
+# says: You seed the generator for every id, so it gives the same number each time.
 # earns: 0 of 1
 # lesson
 def draw(scores, top_p, temperature, generator):
@@ -119,7 +119,7 @@ write_on = writer(draw)
 
 
 # %% wrong: its own seed in the loop
-# says: The generator is seeded anew for every id: the dice show the same number each time.
+# says: You seed the generator for every id, so it gives the same number each time.
 # earns: 0 of 1
 # lesson
 def draw(scores, top_p, temperature, generator):
@@ -130,7 +130,7 @@ write_on = writer(draw)
 
 
 # %% wrong: manual_seed(0) before the loop
-# says: The generator is seeded anew: the dice are no longer those of the caller.
+# says: You seed the generator, so the random numbers are no longer those of the caller.
 # earns: 0 of 1
 # lesson
 right = writer(drawn_from)
@@ -153,7 +153,7 @@ def write_on(logits, prompt, n, length, top_p, temperature, generator):
 
 
 # %% wrong: the given code with the seed taken out
-# says: What was drawn is a rank in the sorted list, not an id: look it up in the order of the sort.
+# says: You append a rank in the sorted list, not an id. Look up the id in the order of the sort.
 # earns: 0 of 1
 # lesson
 def write_on(logits, prompt, n, length, top_p, temperature, generator):
@@ -167,7 +167,7 @@ def write_on(logits, prompt, n, length, top_p, temperature, generator):
 
 
 # %% wrong: multinomial without the generator
-# says: The dice came from the global generator.
+# says: You drew from torch's global generator. Draw from the given generator.
 # earns: 0 of 1
 # lesson
 def draw(scores, top_p, temperature, generator):
@@ -191,7 +191,7 @@ write_on = writer(draw)
 
 
 # %% wrong: appends the rank
-# says: What was drawn is a rank in the sorted list, not an id: look it up in the order of the sort.
+# says: You append a rank in the sorted list, not an id. Look up the id in the order of the sort.
 # earns: 0 of 1
 # lesson
 def draw(scores, top_p, temperature, generator):
@@ -202,7 +202,7 @@ write_on = writer(draw)
 
 
 # %% wrong: cuts at cumsum > top_p
-# says: The id that crosses top_p belongs to the nucleus (else a very likely first id leaves nothing).
+# says: The id that crosses top_p belongs to the nucleus (otherwise nothing is left if the first id is very
 # earns: 0 of 1
 # lesson
 def draw(scores, top_p, temperature, generator):
@@ -215,7 +215,7 @@ write_on = writer(draw)
 
 
 # %% wrong: one id too many
-# says: The nucleus is too wide: ids were drawn that are not needed to reach top_p.
+# says: The nucleus is too wide. You drew ids that are not needed to reach top_p.
 # earns: 0 of 1
 def draw(scores, top_p, temperature, generator):
     p, order = (scores / temperature).softmax(-1).sort(descending=True)
@@ -228,7 +228,7 @@ write_on = writer(draw)
 
 
 # %% wrong: top_p not used
-# says: The nucleus is too wide: ids were drawn that are not needed to reach top_p.
+# says: The nucleus is too wide. You drew ids that are not needed to reach top_p.
 # earns: 0 of 1
 def draw(scores, top_p, temperature, generator):
     return torch.multinomial((scores / temperature).softmax(-1), 1, generator=generator)
@@ -238,7 +238,7 @@ write_on = writer(draw)
 
 
 # %% wrong: all of the nucleus alike
-# says: The ids of the nucleus are not drawn in their proportions: likelier ones must come more often.
+# says: The ids of the nucleus are not drawn in proportion to their probabilities. Likelier ids must come more
 # earns: 0 of 1
 def draw(scores, top_p, temperature, generator):
     p, order = shares(scores, top_p, temperature or 1)
@@ -249,7 +249,7 @@ write_on = writer(draw)
 
 
 # %% wrong: always the likeliest
-# says: No dice were thrown: the same id was taken each time.
+# says: Nothing was drawn, because you take the same id each time.
 # earns: 0 of 1
 def draw(scores, top_p, temperature, generator):
     return scores.argmax(keepdim=True)
@@ -288,7 +288,7 @@ write_on = writer(draw)
 
 
 # %% wrong: temperature not used
-# says: The nucleus is that of the distribution at this temperature: divide the logits first.
+# says: The nucleus must be that of the distribution at this temperature. Divide the logits first.
 # earns: 0 of 1
 # caught: hidden
 def draw(scores, top_p, temperature, generator):
@@ -299,7 +299,7 @@ write_on = writer(draw)
 
 
 # %% wrong: the nucleus first, then the temperature
-# says: The nucleus is that of the distribution at this temperature: divide the logits first.
+# says: The nucleus must be that of the distribution at this temperature. Divide the logits first.
 # earns: 0 of 1
 # caught: hidden
 def draw(scores, top_p, temperature, generator):
@@ -364,7 +364,7 @@ write_on = writer(drawn_from, lambda out, length: out[max(0, min(len(out) - leng
 
 
 # %% wrong: without no_grad
-# says: The writer built a graph: run it under no_grad.
+# says: Your code built a graph. Run the model under no_grad.
 # earns: 0 of 1
 # caught: hidden
 def write_on(logits, prompt, n, length, top_p, temperature, generator):
@@ -376,7 +376,7 @@ def write_on(logits, prompt, n, length, top_p, temperature, generator):
 
 
 # %% wrong: leaves gradients switched off
-# says: Afterwards gradients are no longer recorded.
+# says: After the call, gradients are no longer recorded.
 # earns: 0 of 1
 # caught: hidden
 # corner: caller's modes
@@ -389,7 +389,7 @@ def write_on(logits, prompt, n, length, top_p, temperature, generator):
 
 
 # %% wrong: without the prompt
-# says: The text must be int64, (T0 + n,): the prompt and n ids more.
+# says: The text must be int64, (T0 + n,): the prompt followed by n ids.
 # earns: 0 of 1
 right = writer(drawn_from)
 
@@ -399,7 +399,7 @@ def write_on(logits, prompt, n, length, top_p, temperature, generator):
 
 
 # %% wrong: one id at least
-# says: The text must be int64, (T0 + n,): the prompt and n ids more.
+# says: The text must be int64, (T0 + n,): the prompt followed by n ids.
 # earns: 0 of 1
 # caught: hidden
 # corner: empty
@@ -411,7 +411,7 @@ def write_on(logits, prompt, n, length, top_p, temperature, generator):
 
 
 # %% wrong: asks the model twice
-# says: The model is asked once for each new id.
+# says: Call the model once for each new id.
 # earns: 0 of 1
 # caught: hidden
 @torch.no_grad()
@@ -424,7 +424,7 @@ def write_on(logits, prompt, n, length, top_p, temperature, generator):
 
 
 # %% wrong: keeps an id where those before it add up to top_p exactly
-# says: An id is left out if those before it add up to top_p exactly, too
+# says: An id is also left out if the ids before it add up to exactly top_p. Compare with >=.
 # earns: 0 of 1
 # caught: hidden
 @torch.no_grad()
@@ -443,7 +443,7 @@ def write_on(logits, prompt, n, length, top_p, temperature, generator):
 
 
 # %% wrong: small temperature is greedy
-# says: At temperature 0.01 ids that are equally likely must all be drawn: only temperature 0 takes the
+# says: At temperature 0.01 all equally likely ids must be drawn. Only temperature 0 chooses the likeliest id.
 # earns: 0 of 1
 # caught: hidden
 def draw(scores, top_p, temperature, generator):
@@ -456,7 +456,7 @@ write_on = writer(draw)
 
 
 # %% wrong: prompt made int32
-# says: The model must be called with int64 ids: one_hot, for one, takes no others.
+# says: The model must be called with int64 ids. one_hot, for example, accepts no other dtype.
 # earns: 0 of 1
 # caught: hidden
 _w = writer(drawn_from)
