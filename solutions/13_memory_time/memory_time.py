@@ -1,23 +1,22 @@
 # %% [markdown]
 # # Where memory and time go
 #
-# "CUDA out of memory" and "why is my step so slow" are both questions of *when*: when does a tensor die, and when does
-# Python have to wait for the GPU? Both can be counted without a GPU and without a clock. After this chapter you can
+# "CUDA out of memory" and "why is my step so slow" are both questions of *when*: when is a tensor freed, and when does
+# Python have to wait for the GPU? You can count both without a GPU and without a clock. After this chapter you can
 #
-# - say after which operation a step needs most memory, and who holds each tensor at that moment;
-# - explain an out-of-memory error that comes with half of the memory free, and find the culprit in a snapshot;
+# - say after which operation a step needs the most memory, and what keeps each tensor alive at that moment;
+# - explain an out-of-memory error that comes with half of the memory free, and find its cause in a snapshot;
 # - trade extra arithmetic for memory by plan rather than by trial and error;
 # - find the lines that make Python wait, and say whether a step is bound by Python, by traffic or by arithmetic.
 #
-# **45 minutes to read, 265 minutes to practise, 20 points.** You need chapters 4, 6 and 11.
-# [Section 1.5](../01_backends/backends.ipynb) and Exercise 1.7 counted what fills the memory of a step,
-# [chapter 6](../06_hooks/hooks.ipynb) moved the optimizer's step into backward, and
-# [section 12.5](../12_language_model/language_model.ipynb) checkpointed a block by hand. This chapter begins where they
-# stop.
+# **45 minutes to read, 265 minutes to practise, 20 points.** You need chapters 4, 6 and 11. [Section
+# 1.5](../01_backends/backends.ipynb) and Exercise 1.7 counted what fills the memory of a step, [chapter
+# 6](../06_hooks/hooks.ipynb) moved the optimizer's step into backward, and [section
+# 12.5](../12_language_model/language_model.ipynb) checkpointed a block by hand. This chapter continues from there.
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
-# exercise, write your answer in the answer cell and run it; then click on the grey line below it, the check cell, and
-# run that too. It says at once what is right, or what is wrong and why.
+# exercise, write your answer in the answer cell and run it. Then click on the grey line below it, the check cell, and
+# also run that. It tells you at once whether your answer is right, and if not, what is wrong and why.
 
 # %% setup=true
 import contextlib
@@ -61,25 +60,26 @@ from torchkata.pictures.two_lanes import gap_every_third, lanes_explorer
 from torchkata.verdicts import check, mistake, observe, observe_scenario, observe_value, prediction
 
 # %% [markdown]
-# This message ends many first days with a large model. The numbers are ours; the words and their order are PyTorch's.
+# This message ends many people's first day with a large model. The numbers are ours; the words and their order are
+# PyTorch's.
 #
 # > CUDA out of memory. **Tried to allocate** 58.00 MiB. GPU 0 has a **total capacity** of 100.00 MiB of which 42.00 MiB
 # > **is free**. Including non-PyTorch memory, **this process has** 58.00 MiB memory **in use**. Of the allocated memory
 # > 2.00 MiB is **allocated by PyTorch**, and 56.00 MiB is **reserved by PyTorch but unallocated**. If reserved but
 # > unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.
 #
-# Only 2 of the GPU's 100 MiB are in use, yet 58 can't be found. Which of these numbers would you need in order to
-# decide what to do? Section 13.9 comes back to the message, and then each word means something.
+# Only 2 of the GPU's 100 MiB are in use, and yet PyTorch can't find 58. Which of these numbers do you need in order to
+# decide what to do? Section 13.9 comes back to the message, and by then you know what each word means.
 #
 # ## 13.1 The moment of the peak
 #
-# The memory of a tensor is its *storage*. A storage lives as long as somebody holds it: a name, an operation that is
-# running, the graph, `.grad`, or the optimizer. Section 1.5 counted what a step keeps. Now follow the whole step: how
-# many bytes are alive after each operation? `measured(call)` runs a function under a ledger and returns its result, the
-# peak, and what is left. The ledger counts what operations make; what existed before doesn't count. You will write one
-# yourself below.
+# The memory of a tensor is its *storage*. A storage stays alive as long as something refers to it: a name, an operation
+# that is running, the graph, `.grad`, or the optimizer. Section 1.5 counted what a step keeps. Now we follow the whole
+# step and ask how many bytes are alive after each operation. `measured(call)` runs a function under a ledger and
+# returns its result, the peak, and what is left. The ledger counts what operations create, not what existed before. You
+# will write your own ledger below.
 #
-# **Predict.** `x` is there already, and each result takes 1 MiB. How many MiB are alive at the peak of
+# **Predict.** `x` already exists, and each result takes 1 MiB. How many MiB are alive at the peak of
 # `x.tanh().tanh().tanh()`, first without a graph and then with one?
 
 # %% facts=["13-saves-result-or-input", "13-getsizeof"]
@@ -95,16 +95,16 @@ print("kept by sin, then exp:", measured(lambda: w.sin().exp().sum())[2] // mib,
 print("kept by exp, then sin:", measured(lambda: w.exp().sin().sum())[2] // mib, "MiB")
 
 # %% [markdown]
-# Two and three. Without a graph nobody holds the earlier results, so only the input and the output of the operation
-# that runs are alive. With a graph, each `tanh` keeps its result for backward. What is kept depends on the operation:
-# `tanh` and `exp` keep their result, `sin` keeps its input, and a multiplication by a number keeps no tensor. Count
-# storages, not elements: a tensor that was expanded has more elements than memory. In both programs of
-# the last two lines 1 MiB is kept: in the first, `sin` keeps `w`, which existed before, and `exp` its result; in
-# the second, they keep the same tensor.
+# Two MiB without a graph, and three with one. Without a graph nothing refers to the earlier results, so only the input
+# and the output of the running operation are alive. With a graph, each `tanh` keeps its result for backward. What is
+# kept depends on the operation: `tanh` and `exp` keep their result, `sin` keeps its input, and a multiplication by a
+# number keeps no tensor. Count storages, not elements, because an expanded tensor has more elements than memory. Both
+# programs of the last two lines keep 1 MiB. In the first, `sin` keeps `w`, which existed before, and `exp` keeps its
+# result. In the second, both keep the same tensor.
 
 # %% [markdown]
-# Where is the peak of a whole training step? Here are three layers of width 512 with Adam, at four batch sizes. The
-# numbers are MiB at the highest point of each phase, with parameters and optimizer state included.
+# Where is the peak of a whole training step? Here are three layers of width 512 with Adam, with four batch sizes. The
+# numbers are the most MiB alive in each phase, with parameters and optimizer state included.
 
 
 # %% facts=["13-peak-after-forward"]
@@ -134,12 +134,12 @@ for batch in (8, 64, 512, 2048):
     print(f"{batch:5}   {'   '.join(f'{peak:6.2f}' for peak in phases(batch))}")
 
 # %% [markdown]
-# For small batches the peak is in the optimizer's step, and reducing the batch doesn't help. For large ones it is in
-# backward. In none of these rows is it in forward, although forward is where everything piles up: backward makes a
-# gradient before it lets go of what it has used.
+# With small batches the peak is in the optimizer's step, and a smaller batch doesn't help. With large batches it is in
+# backward. It is never in forward here, although forward builds up everything that is kept, because backward creates a
+# gradient before it frees what it has used.
 #
 # The explorer shows such a step in stacked columns. Reduce the batch until the peak moves into the optimizer's step.
-# Then take Adam with `foreach`, which works on lists and makes its temporaries for all parameters at once.
+# Then choose Adam with `foreach`, which works on lists and makes its temporaries for all parameters at once.
 
 # %%
 step_memory_explorer()
@@ -147,13 +147,13 @@ step_memory_explorer()
 # %% [markdown]
 # Does a GPU agree? We ran the table on an H200 with torch 2.11, and `torch.cuda.max_memory_allocated()` gave the same
 # numbers to a hundredth of a MiB. (Wherever this chapter says *on an H200*, we ran it there.) `foreach` is the default
-# on a GPU, and `fused=True` makes no temporaries. Two things come on top of what a ledger counts. Libraries keep
-# workspaces: after the first Linear layer, cuBLAS held 65 MiB. And a kernel may need memory inside, which no operation
+# on a GPU, and `fused=True` makes no temporaries. Two things come on top of what a ledger counts. First, libraries keep
+# workspaces: after the first Linear layer, cuBLAS used 65 MiB. Second, a kernel may need memory that no operation
 # returns: a step through flash attention took 14 MiB at its peak, of which the ledger saw 8.
 
 # %% [markdown]
-# **Predict.** An evaluation loop without `no_grad` runs `y = w.exp().exp().exp()` three times. The name `y` is
-# rebound in each iteration. How many MiB are alive at the peak? And with `del y` as the last line of the loop?
+# **Predict.** An evaluation loop without `no_grad` runs `y = w.exp().exp().exp()` three times. The name `y` is rebound
+# in each iteration. How many MiB are alive at the peak? And how many with `del y` as the last line of the loop?
 
 
 # %% facts=["13-evaluation-doubles", "13-names-are-free"]
@@ -169,23 +169,25 @@ print("plain: ", measured(lambda: three_iterations(False))[1] // mib, "MiB")
 print("del y: ", measured(lambda: three_iterations(True))[1] // mib, "MiB")
 
 # %% [markdown]
-# Six, and three. The name lets go of the old result only when the new one is complete, so two whole graphs are alive at
-# once. For the same reason `out = model(x); out.sum().backward()` needs one activation more at its peak than
-# `model(x).sum().backward()`: backward can't free what a name holds.
+# Six MiB, and three with `del y`. The name refers to the old result until the new one is complete, so two whole graphs
+# are alive at once. For the same reason, `out = model(x); out.sum().backward()` needs one more activation at its peak
+# than `model(x).sum().backward()`, because backward can't free what a name refers to.
 
 # %% [markdown]
-# **Now you know.** The peak is a moment. Find the operation after which it is reached, then ask who holds what.
+# **Now you know.** The peak is a moment. Find the operation after which it is reached, then ask what keeps each tensor
+# alive.
 
 # %% exercise="predict-peak"
 # %% exercise="peak-ledger"
 
 # %% [markdown]
-# In Exercise 1.7 an address (`data_ptr`) was good enough as a name for a storage, because nothing was freed while you
-# counted. Here freeing is the whole point, and an address is used again.
+# In Exercise 1.7 you could use an address (`data_ptr`) to identify a storage, because nothing was freed while you
+# counted. Here storages are freed all the time, and an address is used again.
 #
 # ## 13.2 Who holds it?
 #
-# A leak is a holder that you have forgotten: a sum, a list, a view, an error, a hook, a cycle.
+# A leak is a reference that you have forgotten, in a sum, a list, a view, an error, a hook or a cycle. We call whatever
+# has that reference the *holder*.
 #
 # **Predict.** A loop trains for 20 steps with `backward()` and adds up `total = total + loss`. How many bytes of
 # tensors are alive afterwards because of `total`?
@@ -215,9 +217,9 @@ print("training with backward():     ", summed(True), "bytes")
 print("evaluation without no_grad(): ", summed(False), "bytes")
 
 # %% [markdown]
-# Four bytes: the sum itself. `backward()` has freed what the graphs kept, and only their nodes remain. The advice that
-# everybody repeats, to add up `loss.item()` and never the loss, matters for evaluation, where no backward runs and
-# everything stays.
+# Only four bytes, the sum itself. `backward()` has freed what the graphs kept, and only their nodes remain. Everybody
+# repeats the advice to add up `loss.item()` and never the loss. It matters for evaluation, where no backward runs and
+# everything stays alive.
 
 # %% [markdown]
 # To find a holder, watch a storage through a weak reference and remove the suspects one by one.
@@ -242,11 +244,12 @@ for batch in (4, 1):
     print(f"batch {batch}: shows {part.nbytes} bytes, holds {held}")
 
 # %% [markdown]
-# The name, the view and the graph of `result` held the storage, and it was gone when the last of them went. No garbage
-# collector was needed, and none could see the holder: a result that only the graph keeps has no Python object. A row
-# holds everything it was cut from; `clone()` copies it, and `contiguous()` copies only what isn't contiguous already.
+# The name, the view and the graph of `result` kept the storage alive, and it was freed when the last of them went. The
+# garbage collector wasn't needed, and it couldn't have shown you the holder, because a result that only the graph keeps
+# has no Python object. A row keeps everything it was cut from alive. `clone()` copies it, and `contiguous()` copies
+# only what isn't already contiguous.
 #
-# Errors hold tensors too. That is why a retry inside the `except` block fails.
+# Errors also keep tensors alive. That is why a retry inside the `except` block fails.
 
 
 # %% facts=["13-caught-error-frees", "13-with-traceback-none"]
@@ -267,10 +270,10 @@ kept.__traceback__ = None
 print("without its traceback:", "gone" if references[0].expired() else "alive")
 
 # %% [markdown]
-# The exception holds its traceback, the traceback its frames, and the frames their variables. An error that was raised
-# from another one, or while another one was handled, holds that one as well, with a traceback of its own.
+# The exception refers to its traceback, the traceback to its frames, and the frames to their variables. An error that
+# was raised from another error, or while another was handled, also refers to that one and so to its traceback.
 #
-# There is one kind of cycle that the collector can't see: it runs through the graph.
+# There is one kind of cycle that the collector can't see, because it runs through the graph.
 
 
 # %% facts=["13-create-graph-leak"] shows_warning="UserWarning"
@@ -286,54 +289,55 @@ gc.collect()
 print("after gc.collect():", "gone" if references[-1].expired() else "alive")
 
 # %% [markdown]
-# `torch.autograd.grad` has no such cycle; otherwise set `.grad` to None.
+# `torch.autograd.grad` creates no such cycle. With `backward(create_graph=True)`, set `.grad` to None afterwards.
 #
-# **Now you know.** Nothing is freed by asking. It is freed when its last holder goes, so look for the holder.
+# **Now you know.** You can't free memory by asking for it. It is freed when its last holder goes, so look for the
+# holder.
 
 # %% exercise="four-leaks"
 
 # %% [markdown]
 # ## 13.3 The allocator in between
 #
-# Freed memory doesn't go back to the driver. Between your tensors and the driver stands a *caching allocator*. It takes
-# large pieces from the driver, called *segments*, cuts them into *blocks*, and keeps a block that is freed for the next
-# tensor. Free neighbours in a segment are merged.
+# Freed memory doesn't go back to the driver, because there is a *caching allocator* between your tensors and the
+# driver. It gets large pieces from the driver, called *segments*, and cuts them into *blocks*. It keeps a freed block
+# for the next tensor. Free neighbours in a segment are merged.
 #
-# **Predict.** A tensor of one number is the first on a GPU. How many bytes are allocated, and how many reserved?
+# **Predict.** A tensor of one number is the first on a GPU. How many bytes are allocated, and how many are reserved?
 
 # %%
 stage = blocks_after([("alloc", "x", 4 / mib)], 1)
 print("allocated", stage.allocated, "reserved", stage.reserved)
 
 # %% [markdown]
-# 512 bytes and 2 MiB. Requests are rounded up to 512 bytes, and up to 1 MiB they share segments of 2 MiB. This is a
-# simulation that follows the rules in the allocator's source. On an H200 we compared it with the real one in 300 random
-# histories: after each event, all segments and blocks were the same.
+# 512 bytes are allocated and 2 MiB reserved. Requests are rounded up to 512 bytes, and requests of up to 1 MiB share
+# segments of 2 MiB. This is a simulation that follows the rules in the allocator's source. On an H200 we compared it
+# with the real allocator in 300 random histories, and after each event all segments and blocks were the same.
 
 # %% [markdown]
-# The explorer shows segments as rows of blocks. It opens with the trace *in pieces*, that of the opening message: 58
-# MiB come and go, 2 MiB stay in their place, then 57 are asked for. Step through it, then through the two traces with
-# an `empty_cache()`.
+# The explorer shows segments as rows of blocks. It opens with the trace *in pieces*, which leads to the opening
+# message: 58 MiB come and go, 2 MiB are placed there and stay, then 57 are requested. Step through it, then through the
+# two traces with an `empty_cache()`.
 
 # %% facts=["13-empty-cache-more-memory"]
 blocks_explorer()
 
 # %% [markdown]
 # The 2 MiB keep the whole segment of 58 from going back to the driver, and the rest of it is too small by 1. An
-# `empty_cache()` before the 2 MiB move in saves the run. Right before the request that fails it changes nothing, since
-# the allocator has just done the same by itself. It also costs time: on an H200 a request of 64 MiB took 5 µs from the
-# cache, and 216 µs when the cache was emptied each time. (The message says 58 MiB where the program asked for 57. It
-# names what the allocator asked the driver for, and from 10 MiB on this is a multiple of 2 MiB.)
+# `empty_cache()` before the 2 MiB are placed saves the run. Right before the request that fails it changes nothing,
+# because the allocator itself does the same at that point. It also costs time: on an H200 a request of 64 MiB took 5 µs
+# from the cache, and 216 µs when the cache was emptied each time. (The message says 58 MiB although the program
+# requested 57. It gives what the allocator asked the driver for, and from 10 MiB on this is a multiple of 2 MiB.)
 #
-# Free memory in pieces that are too small is called *fragmentation*. Two settings help against it. They go into the
-# environment variable PYTORCH_ALLOC_CONF (the message says it by its older name) before the process makes its first
-# CUDA tensor. `expandable_segments:True` lets a segment grow, so no new contiguous one is needed, and
+# Free memory in pieces that are too small is called *fragmentation*. Two settings help against it. Put them in the
+# environment variable PYTORCH_ALLOC_CONF (the message uses its older name) before the process creates its first CUDA
+# tensor. `expandable_segments:True` lets a segment grow, so no new contiguous segment is needed, and
 # `max_split_size_mb` keeps large blocks from being cut. On an H200 the trace ran through with either of them. A block
-# that another *stream* (a second queue of work) may still be using waits before it is used again. None of this is
-# simulated here.
+# that another *stream* (a second queue of work) may still be using has to wait before it can be used again. The
+# simulation leaves all of this out.
 #
-# **Now you know.** *Allocated* is in use; *reserved* was taken from the driver. Out of memory with much reserved and
-# little allocated means fragmentation, not a shortage.
+# **Now you know.** *Allocated* memory is in use; *reserved* memory was taken from the driver. Out of memory with much
+# reserved and little allocated means fragmentation, not a shortage.
 
 # %% exercise="caching-allocator"
 # %% exercise="fits-and-fails"
@@ -341,13 +345,13 @@ blocks_explorer()
 # %% [markdown]
 # ## 13.4 Reading a snapshot
 #
-# `torch.cuda.memory._record_memory_history()` switches a recording on, and `_dump_snapshot("step.pickle")` writes down
-# what the last section drew: the segments with their blocks, and a list of events with stack frames. (The viewer at
-# `pytorch.org/memory_viz` draws such a file.) The snapshot below was recorded on an H200. It shows the first step of
+# `torch.cuda.memory._record_memory_history()` switches on a recording, and `_dump_snapshot("step.pickle")` writes what
+# the last section drew to a file: the segments with their blocks, and a list of events with stack frames. (The viewer
+# at `pytorch.org/memory_viz` draws such a file.) The snapshot below was recorded on an H200. It shows the first step of
 # Linear(512, 2048), ReLU, Linear(2048, 512) with Adam and a batch of 1024. Forward and backward had run once before, so
-# that the libraries had taken their workspaces.
+# that the libraries already had their workspaces.
 #
-# **Predict.** Which line holds most at the peak: `loss.backward()`, `optimizer.step()`, or a line of forward?
+# **Predict.** Which line has the most memory at the peak: `loss.backward()`, `optimizer.step()`, or a line of forward?
 
 # %% facts=["13-snapshot-needs-gpu"]
 snapshot = recorded_step()
@@ -357,21 +361,21 @@ print("\n".join(["", *lines[2:8], "...", lines[-1], ""]))
 print(program_at_the_peak(snapshot))
 
 # %% [markdown]
-# `torch.cuda._memory_viz` reads a snapshot on any machine. It draws each large segment with a character for every 20
-# MiB: a letter if one block fills them, a star if several do, a digit if they are partly in use (8 for eight tenths)
-# and a blank if they are free. Below that it lists the events as a program. Its last line should say 24.0 MiB, which is
-# what the recorded blocks come to at the end. On torch 2.11 to 2.15 it says nonsense, because its counter is also the
-# loop's number; add the entries up yourself.
+# `torch.cuda._memory_viz` reads a snapshot on any machine. It draws each large segment with one character per 20 MiB: a
+# letter if one block fills them, a star if several blocks do, a digit if they are partly in use (8 for eight tenths)
+# and a space if they are free. Below that it lists the events as a program. Its last line should say 24.0 MiB, the sum
+# of the recorded blocks at the end. On torch 2.11 to 2.15 that line is wrong, because its counter is also the loop's
+# number. Add up the entries yourself.
 #
-# The last table shows the program with what each line holds at the peak. `optimizer.step()` holds 24 of 34 MiB: in the
-# first step Adam makes its state, and forward has long let go. The 8 MiB without a frame are gradients, because
-# backward runs in a thread of its own, where there is no Python.
+# The last table shows the program with what each line has in memory at the peak. `optimizer.step()` has 24 of 34 MiB.
+# In the first step Adam creates its state, and what forward made was freed long before. The 8 MiB without a frame are
+# gradients, because backward runs in a separate thread, where there is no Python.
 #
-# Why does the summary say that 101 MiB are allocated? It counts what was there before the recording as well: 12 MiB of
+# Why does the summary say that 101 MiB are allocated? It also counts what existed before the recording: 12 MiB of
 # parameters and data, and 65 MiB of workspaces, among them the two blocks of 32.
 
 # %% [markdown]
-# You don't need the GPU to know this peak. Here is the same step on the CPU, with a ledger around it.
+# You don't need a GPU to know this peak. Here is the same step on the CPU, with a ledger around it.
 
 # %%
 _, peak, _ = measured(step_on_the_cpu())
@@ -380,19 +384,20 @@ recorded = snapshot["recorded"]["max_memory_allocated"]
 print(f"max_memory_allocated, H200:     {recorded:,} bytes")
 
 # %% [markdown]
-# The GPU rounds each block up to 512 bytes. That is the whole difference.
+# The only difference is that the GPU rounds each block up to 512 bytes.
 
 # %% [markdown]
-# **Now you know.** Replay the events up to the peak, and sort by the line that asked.
+# **Now you know.** Replay the events up to the peak, and sort by the line that requested the memory.
 
 # %% exercise="peak-owners"
 
 # %% [markdown]
 # ## 13.5 Memory for arithmetic
 #
-# Section 12.5 forgot activations and computed them again. What should you drop, so that a step fits at the lowest cost?
+# Section 12.5 dropped activations and computed them again. What should you drop, so that a step fits at the lowest
+# cost?
 #
-# **Predict.** 16 equal layers are checkpointed in 2, 4, 8 or 16 segments. Which number needs least memory?
+# **Predict.** 16 equal layers are checkpointed in 2, 4, 8 or 16 segments. Which number needs the least memory?
 
 
 # %% facts=["13-more-checkpoints-less-memory"]
@@ -416,9 +421,9 @@ for segments in (0, 2, 4, 8, 16):
     print(f"{segments or 'no':>2} segments: {peak:5.2f} inputs at the peak")
 
 # %% [markdown]
-# Four. Few segments are long, and all of a segment is there again in backward. Many segments keep many inputs, and 16
-# keep as much as no checkpointing at all. `checkpoint_sequential` runs its last segment without checkpointing, because
-# backward begins there.
+# Four segments need the least. Few segments are long, and in backward everything in a segment is alive again. Many
+# segments keep many inputs, and 16 segments keep as much as no checkpointing at all. `checkpoint_sequential` runs its
+# last segment without checkpointing, because backward begins there.
 #
 # **Predict.** Everything is checkpointed. By how much does the arithmetic of a step grow?
 
@@ -440,14 +445,14 @@ for behind in ([], [nn.LayerNorm(64)], [nn.Dropout(0.1)]):
     print(f"{growth(block):.3f} for", ", ".join(type(layer).__name__ for layer in block))
 
 # %% [markdown]
-# The folklore says a third. The second run stops as soon as everything that was kept is there again, so a product at
-# the very end of a block isn't repeated, and the first of the three costs a sixth more. With something behind the
-# product that keeps a tensor for backward, such as LayerNorm its input or Dropout its mask, it is the whole third.
+# The folklore says that it grows by a third. The second run stops as soon as everything that was kept exists again, so
+# a product at the very end of a block isn't repeated, and the first of the three costs a sixth more. If something after
+# the product keeps a tensor for backward, as LayerNorm keeps its input and Dropout its mask, it is the whole third.
 # (Here the input needs a gradient. In a first block, whose input needs none, backward is cheaper, so the share is
 # larger.)
 
 # %% [markdown]
-# Other ways save memory without recomputing anything, if done right.
+# Other ways save memory without recomputing anything, if you do them right.
 
 
 # %% facts=["13-sum-of-microbatches", "13-inplace-relu"]
@@ -487,23 +492,23 @@ with FlopCounterMode(display=False):
 print("4 segments, with FLOPs counted: half as much again:", more)
 
 # %% [markdown]
-# Micro-batches help if each has its own `backward()`. An in-place ReLU saves one activation at the peak and none of
-# what stays. And measure one thing at a time: counting FLOPs raises the peak of the run with 4 segments by more than
-# half.
+# Micro-batches help if each has its own `backward()`. An in-place ReLU saves one activation at the peak, but nothing of
+# what is left. And measure one thing at a time, because counting FLOPs raises the peak of the run with 4 segments by
+# more than half.
 #
-# **Now you know.** Keep what is small and expensive to compute, forget what is large and cheap, and leave the last
-# segment alone.
+# **Now you know.** Keep what is small and expensive to compute, drop what is large and cheap, and don't checkpoint the
+# last segment.
 
 # %% exercise="checkpoint-plan"
 
 # %% [markdown]
 # ## 13.6 Two lanes
 #
-# Python queues kernels, and the GPU works on them (section 1.4 showed what that does to errors). The time of a step is
-# neither the sum nor the maximum of the two. It depends on where Python waits.
+# Python queues kernels, and the GPU works on them (section 1.4 showed what that means for errors). The time of a step
+# is neither the sum nor the maximum of the two, because it depends on where Python waits.
 #
 # **Predict.** A step makes 44 calls that take 6 µs each to queue: 40 kernels of 4 µs, then 4 of 300. How long do three
-# steps take? And if the last call of each step waits, as `loss.item()` does?
+# steps take? And how long if the last call of each step waits, as `loss.item()` does?
 
 # %%
 step = [(6, 4, False)] * 40 + [(6, 300, False)] * 4
@@ -512,9 +517,9 @@ for name, calls in (("never waits", step * 3), ("reads the loss", reading * 3)):
     print(f"{name:15}", in_words(calls))
 
 # %% [markdown]
-# 4,166 and 4,338 µs. Python stands still for 3,546 µs, and that alone costs nothing, because the GPU works meanwhile.
-# What costs 86 µs in the second step and in the third is that nothing is queued right after the read: the GPU then gets
-# the short kernels no faster than Python queues them.
+# They take 4,166 and 4,338 µs. Python is blocked for 3,546 µs, and that alone costs nothing, because the GPU works
+# meanwhile. The reads cost 86 µs in the second step and in the third, because nothing is queued right after a read, and
+# then the GPU gets the short kernels no faster than Python queues them.
 
 # %% [markdown]
 # If all kernels are short, reading costs more. Choose a batch of 64, and compare how long the GPU is idle when the loss
@@ -524,10 +529,10 @@ for name, calls in (("never waits", step * 3), ("reads the loss", reading * 3)):
 lanes_explorer()
 
 # %% [markdown]
-# Which lines wait? `waits(call)` counts them on the CPU. It watches Python calls such as `tolist` as well as
-# operations, and treats each tensor that existed before the call as if it were on the GPU. A TorchDispatchMode alone
-# wouldn't do: on the CPU, `tolist`, `print`, `cpu` and `numpy` run no operation that it could see. (`waits` doesn't see
-# everything either: `torch.save` and pickling read the numbers too, and it counts nothing for them.)
+# Which lines wait? `waits(call)` counts them on the CPU. It watches Python calls such as `tolist` and also operations,
+# and treats each tensor that existed before the call as if it were on the GPU. A TorchDispatchMode alone wouldn't be
+# enough, because on the CPU `tolist`, `print`, `cpu` and `numpy` run no operation that it could see. (`waits` has gaps
+# of its own: `torch.save` and pickling also read the numbers, and it doesn't count them.)
 
 
 # %% facts=["13-dispatch-sees-waits", "13-mask-backward-waits", "13-clip-grad-norm-waits", "13-item-always-waits"]
@@ -552,14 +557,15 @@ for name, line in {
     print(f"{name:14}", dict(waits(line)[1]) or "waits for nothing")
 
 # %% [markdown]
-# A boolean mask waits, since its size depends on numbers, and it waits again in backward. `clip_grad_norm_` doesn't
-# wait, unless it gets `error_if_nonfinite=True`: its factor stays a tensor. Adam's step calls `item()` and still
-# doesn't wait, because it keeps its step counter on the CPU for this very reason. But a tensor made of Python's numbers
-# waits: they are copied from the CPU to the GPU. `full`, `zeros` and `arange` make theirs on the GPU.
+# A boolean mask waits, because the size of its result depends on numbers, and it waits again in backward.
+# `clip_grad_norm_` doesn't wait, because its factor stays a tensor, unless you pass `error_if_nonfinite=True`. Adam's
+# step calls `item()` and still doesn't wait, because it keeps its step counter on the CPU for this very reason. But a
+# tensor made from Python numbers waits, because they are copied from the CPU to the GPU. `full`, `zeros` and `arange`
+# create theirs on the GPU.
 #
-# On a real GPU `torch.cuda.set_sync_debug_mode("warn")` names the waits. We tried it on an H200 with 144 lines, each
-# behind a kernel of 12 ms. It missed a copy to the CPU with `non_blocking=True` that waited all the same, and
-# `synchronize()` itself; it was right about all the others. Printing a tensor of 200 numbers waited 444 times.
+# On a real GPU, `torch.cuda.set_sync_debug_mode("warn")` names the waits. We tried it on an H200 with 144 lines, each
+# after a kernel of 12 ms. It missed two waits, `synchronize()` itself and a copy to the CPU with `non_blocking=True`
+# that waited anyway. It was right about all the other lines. Printing a tensor of 200 numbers waited 444 times.
 #
 # A virtual GPU shows what a real step looks like in two lanes. Its numbers are round and invented: 6 µs a call, 400
 # TFLOP/s, 2 TB/s.
@@ -589,12 +595,12 @@ for width, batch in ((256, 32), (4096, 16384)):
 
 # %% [markdown]
 # The small step is bound by Python, the large one by the GPU. On an H200 the kernels of these two steps took 102 and
-# 15,580 µs, and Python needed 1,480 and 2,460 to queue them. Its queue holds 1022 kernels; then Python has to wait.
-# Fewer kernels help where Python is the limit: one step of AdamW on 12 matrices queued 96 of them one by one, 8 with
-# `foreach` and 2 with `fused=True`, in 1,071, 238 and 80 µs.
+# 15,580 µs, and Python needed 1,480 and 2,460 to queue them. The queue has room for 1022 kernels; when it is full,
+# Python has to wait. Fewer kernels help if Python is the limit: one step of AdamW on 12 matrices queued 96 kernels one
+# by one, 8 with `foreach` and 2 with `fused=True`, in 1,071, 238 and 80 µs.
 #
-# To time a real step: warm up, synchronize, repeat. (Without synchronize, a product of two matrices of 4096 seemed to
-# take 0.2 ms there; it took 2.8.) Or let `torch.utils.benchmark` do all that, which uses one thread unless you say
+# To time a real step, warm up, synchronize and repeat. (Without synchronize, a product of two matrices of 4096 seemed
+# to take 0.2 ms there; it took 2.8.) Or let `torch.utils.benchmark` do all that. It uses one thread unless you say
 # otherwise.
 #
 # **Now you know.** Read numbers late, seldom and together.
@@ -605,8 +611,8 @@ for width, batch in ((256, 32), (4096, 16384)):
 # %% [markdown]
 # ## 13.7 Arithmetic against traffic
 #
-# A kernel takes as long as its arithmetic or its traffic with memory, whichever is longer. What decides is the number
-# of FLOPs for each byte. The number at which a machine turns from one to the other is its *ridge*.
+# A kernel takes as long as its arithmetic or its memory traffic, whichever is longer. Which one it is depends on the
+# number of FLOPs per byte. The number at which a machine changes from one to the other is its *ridge*.
 #
 # **Predict.** An H100 does 989 TFLOP/s in bfloat16 and moves 3.35 TB/s (data sheet). A matrix of 4096 by 4096 is
 # multiplied with 1, 64, 512 or 4096 rows. From how many rows on is arithmetic the limit?
@@ -618,9 +624,9 @@ for rows in (1, 64, 344, 345, 512, 4096):
     print(f"{rows:5} rows: {flops / moved:7.1f} FLOPs for each byte, bound by {bound}")
 
 # %% [markdown]
-# From 345 rows on. The ridge of this machine is 989 / 3.35 = 295 FLOPs for each byte. With few rows nearly all traffic
-# is the matrix. Each of its numbers has 2 bytes and takes part in 2 FLOPs for each row, so there are about as many
-# FLOPs for each byte as there are rows. The traffic of the rows themselves moves the limit from 295 to 345.
+# From 345 rows on. The ridge of this machine is 989 / 3.35 = 295 FLOPs per byte. With few rows, nearly all traffic is
+# the matrix. Each of its numbers has 2 bytes and takes part in 2 FLOPs per row, so there are about as many FLOPs per
+# byte as there are rows. The traffic of the rows themselves moves the limit from 295 to 345.
 #
 # That is why generating text token by token is bound by memory traffic: on an H200 this product took 13 µs with 1 row,
 # 12 with 64, 25 with 512 and 173 with 4096. Operations without a product, such as GELU or a norm, are bound by traffic
@@ -630,7 +636,7 @@ for rows in (1, 64, 344, 345, 512, 4096):
 roofline_explorer()
 
 # %% [markdown]
-# FlopCounterMode counts FLOPs without a GPU. Know its limits.
+# FlopCounterMode counts FLOPs without a GPU, but it has limits.
 
 
 # %% facts=["13-flop-counter-sees-all", "13-six-n-d", "13-freezing-saves-backward"]
@@ -656,10 +662,10 @@ for name, pair in orders.items():
     print(f"{name}: {total // (2 * 8 * 64 * 64)} products")
 
 # %% [markdown]
-# It has formulas for some operations and counts 0 for the others: matrix times vector, LSTM, and on torch 2.13
+# It has formulas for some operations and counts 0 for the others, such as matrix times vector, LSTM, and on torch 2.13
 # attention on the CPU, which 2.15 counts (the table at the end has the proof). The rule "6 FLOPs for each parameter and
-# token" is 2 forward, 2 for the gradient of the input and 2 for that of the weight. A frozen layer behind a trained one
-# saves only the last two.
+# token" is 2 for forward, 2 for the gradient of the input and 2 for that of the weight. A frozen layer after a trained
+# one saves only the last two.
 #
 # This is the network of the next exercise, in which every product is written out.
 
@@ -668,16 +674,16 @@ print(inspect.getsource(Block))
 print(inspect.getsource(GPT))
 
 # %% [markdown]
-# **Now you know.** Count before you tune: what is bound by traffic gets no faster by fewer FLOPs.
+# **Now you know.** Count before you tune, because fewer FLOPs don't make a kernel faster if it is bound by traffic.
 
 # %% exercise="step-flops"
 
 # %% [markdown]
 # ## 13.8 Reading a trace
 #
-# A profiler's trace is a list of spans. The *self time* of a span is its length without the spans inside it. The spans
-# below are constructed: `torch.profiler` records spans with these names for `linear(x).relu()` on a CPU, and
-# `export_chrome_trace` writes a name, a beginning and a length for each, but the times here are round numbers of ours.
+# A profiler's trace is a list of spans. The *self time* of a span is its length minus the spans inside it. The spans
+# below are constructed. `torch.profiler` records spans with these names for `linear(x).relu()` on a CPU, and
+# `export_chrome_trace` writes a name, a beginning and a length for each, but we made up the times, in round numbers.
 
 
 # %% facts=["13-profiler-total-adds-up"]
@@ -710,9 +716,9 @@ totals = sum(length for _, _, length in spans)
 print("they add up to", self_times(spans).total(), "and the totals to", totals)
 
 # %% [markdown]
-# The self times add up to the time in which an operation ran; the totals count `addmm` within `linear` once more. On a
-# GPU a trace has two lanes, and the most useful thing in it is a gap. This trace is constructed. The outlined call, a
-# long piece of Python's own work, causes the first gap.
+# The self times add up to the time in which an operation ran, while the totals count `addmm` a second time within
+# `linear`. On a GPU a trace has two lanes, and the most useful thing in it is a gap. This trace is constructed. The
+# outlined call, a long piece of Python's own work, causes the first gap.
 
 # %%
 gap_every_third()
@@ -722,9 +728,9 @@ gap_every_third()
 #
 # ## On a GPU
 #
-# The cell repeats three things of this chapter on a real GPU: it makes a tensor of one number, it runs the trace *in
-# pieces* in a process that may use 100.5 MiB, and it lets PyTorch warn of the lines that wait, beside what `waits`
-# counts. Without a CUDA device it shows what it printed on an H200.
+# The cell repeats three things of this chapter on a real GPU. It creates a tensor of one number, it runs the trace *in
+# pieces* in a process that may use 100.5 MiB, and it makes PyTorch warn about the lines that wait and compares them
+# with the counts of `waits`. Without a CUDA device it shows what it printed on an H200.
 
 
 # %% facts=["13-rounded-to-512", "13-item-always-waits"] varies="a CUDA device changes what is shown"
@@ -787,7 +793,7 @@ def pieces_and_waits() -> None:
 pieces_and_waits()
 
 # %% [markdown]
-# In the recorded run 139 GiB were free. What stopped the program was the limit, and the message names it: "100.50 MiB
+# In the recorded run 139 GiB were free. The program was stopped by its limit, which the message names: "100.50 MiB
 # allowed". The warnings and `waits` agree on which lines wait. Printing one number waits 8 times; `waits` counts the
 # call once.
 #
@@ -800,18 +806,18 @@ pieces_and_waits()
 # |---|---|---|
 # | allocated near the total | too much is alive at the peak | find the peak (section 13.1), checkpoint (section 13.5) |
 # | much reserved but unallocated | fragmentation | expandable segments, or `empty_cache()` in time (section 13.3) |
-# | allocated grows from step to step | a holder that was forgotten | look for the holder (section 13.2) |
+# | allocated grows from step to step | a forgotten holder | look for the holder (section 13.2) |
 # | one request larger than total minus allocated | a single tensor is too large | cut the operation into parts |
 #
 # In our message 2 of 100 MiB are allocated and 56 are reserved but unallocated, so the second row applies.
 #
-# `nvidia-smi` shows more than what is reserved. On an H200 it showed 612 MiB for a process that had reserved 2: the
-# CUDA context and the code of kernels are on the GPU as well. "This process has … memory in use" counts them too.
+# `nvidia-smi` shows more than what is reserved. On an H200 it showed 612 MiB for a process that had reserved 2, because
+# the CUDA context and the code of kernels are also on the GPU. "This process has … memory in use" also counts them.
 #
 # ## Folklore, checked
 #
-# What people say about memory and time, and what is so. Each row unfolds its proof: a few lines that run through only
-# if the statement on the right holds.
+# The table lists what people say about memory and time, and whether it is true. Each row has a proof that you can
+# expand, a few lines that run without an error only if the statement on the right is true.
 
 # %%
 folklore("13_memory_time")

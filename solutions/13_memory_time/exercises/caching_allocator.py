@@ -3,8 +3,8 @@
 #
 # implement · long · 40 min · 3 points
 #
-# Write the allocator of this section. It stands between the tensors and the driver, in plain Python and without torch.
-# The driver is given: `Device(capacity)` has `malloc(size)`, which returns an address or raises MemoryError, and
+# Write the allocator of this section, which works between the tensors and the driver, in plain Python and without
+# torch. The driver is given: `Device(capacity)` has `malloc(size)`, which returns an address or raises MemoryError, and
 # `free(address)`. A device never moves anything and never uses an address twice.
 #
 # **Contract**
@@ -14,17 +14,17 @@
 #   blocks in use.
 # - A request of 1 byte or more is rounded up to a multiple of 512 bytes. Up to 1 MiB (rounded) it belongs to the small
 #   pool, otherwise to the large pool. The pools share nothing.
-# - `malloc` takes the smallest free block of its pool that is large enough, and of equal ones that at the lowest
+# - `malloc` takes the smallest free block of its pool that is large enough, and among equal ones the one at the lowest
 #   address. If there is none, it asks the driver for a new segment: 2 MiB in the small pool; in the large pool 20 MiB
-#   for requests under 10 MiB (rounded), else the size rounded up to a multiple of 2 MiB. The new block lies at the
+#   for requests under 10 MiB (rounded), otherwise the size rounded up to a multiple of 2 MiB. The new block is at the
 #   segment's beginning.
 # - A block that is too large is split, and the request gets the lower part: in the small pool if 512 bytes or more are
-#   left over, in the large pool if more than 1 MiB is. Otherwise the request gets the whole block.
+#   left over, in the large pool if more than 1 MiB is left over. Otherwise the request gets the whole block.
 # - If the driver has no room, all segments without a used block, of both pools, are given back to it, and it is asked
-#   once more. If it still has no room, its MemoryError comes out, and the allocator goes on as if nothing had been
-#   asked, without those segments.
-# - `free` gives nothing back to the driver. The block merges with free neighbours of its own segment, on both sides. An
-#   address that isn't in use is a ValueError.
+#   once more. If it still has no room, its MemoryError propagates. The allocator is then in the state from before the
+#   request, without those segments.
+# - `free` gives nothing back to the driver. The block merges with free neighbours in its own segment, on both sides. An
+#   address that isn't in use raises ValueError.
 # - `empty_cache` gives back every segment without a used block, in any order.
 #
 # <details><summary>Hint 1</summary>
@@ -43,9 +43,8 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# Ask the driver before you change anything of your own; on MemoryError call `self.empty_cache()` and ask again. To
-# split, shorten the block and insert a free one, (address + size, rest), behind it. `reserved` and `allocated` can be
-# properties that add up the lists.
+# Ask the driver before you change anything in your own lists; on MemoryError, empty the cache and ask again. To split,
+# shorten the block and insert a free one after it. `reserved` and `allocated` can be properties that add up the lists.
 #
 # </details>
 

@@ -4,8 +4,8 @@
 # implement · long · 40 min · 2 points
 #
 # A chain of layers doesn't fit into memory. Which stretches of it should you checkpoint, so that the step fits and as
-# little as possible is computed twice? Write the planner. It works on three lists of numbers, one entry for each layer:
-# `act[i]` is what layer i keeps for backward, its input included; `edge[i]`, at most `act[i]`, is its input alone; and
+# little as possible is computed twice? Write the planner. It works on three lists of numbers, with one entry per layer:
+# `act[i]` is what layer i keeps for backward, including its input; `edge[i]`, at most `act[i]`, is its input alone; and
 # `cost[i]`, above 0, is what its forward pass costs.
 #
 # **Contract**
@@ -13,18 +13,19 @@
 # - A plan is a list of segments (start, stop), pairs of plain ints (not NumPy's), in order and without overlap. `stop`
 #   is excluded, as in `range`. A layer outside all segments keeps `act`. A segment keeps only `edge[start]` and is
 #   computed again in backward.
-# - Backward goes from the last layer to the first. When it reaches a segment, the `act` of all its layers is there, in
-#   place of `edge[start]`, and with it everything that is kept before the segment; what comes after it is gone. At a
-#   layer outside all segments, the same holds for this one layer. The largest of these sums must not exceed `budget`;
+# - Backward goes from the last layer to the first. When it reaches a segment, the `act` of all its layers exists,
+#   instead of `edge[start]`, and with it everything that is kept before the segment; what comes after it is gone. At a
+#   layer outside all segments, the same is true for this one layer. The largest of these sums must not exceed `budget`;
 #   equal is fine.
-# - The sum of `cost` over all layers in segments is as small as possible. Any plan with that sum will do. The result is
-#   `[]` if nothing has to be computed again, and also for a chain without layers. It is None if no plan fits.
+# - The sum of `cost` over all layers in segments is as small as possible. Any plan with that sum is accepted. The
+#   result is `[]` if nothing has to be computed again, including for a chain without layers. It is None if no plan
+#   fits.
 # - Sizes and costs may be fractions such as halves and quarters, whose sums are exact. The number of steps must not
-#   grow exponentially with the number of layers, so you can't try all plans. The lists are left as they are.
+#   grow exponentially with the number of layers, so you can't try all plans. The lists are not changed.
 #
 # <details><summary>Hint 1</summary>
 #
-# List all plans for four layers. Which part of a plan decides about the sum at its first segment, and which about the
+# List all plans for four layers. Which part of a plan decides the sum at its first segment, and which part decides the
 # sum at its last?
 #
 # </details>
@@ -38,9 +39,9 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# From (i, kept, cost) there are two kinds of step. Keep layer i if `kept + act[i] <= budget`; that leads to (i + 1,
-# kept + act[i], cost). Or checkpoint i to j if `kept + sum(act[i:j]) <= budget`; that leads to (j, kept + edge[i],
-# cost + sum(cost[i:j])). At the end of the chain the smallest cost wins.
+# From each such state there are two kinds of step. You can keep the next layer, if what is kept plus its act fits. Or
+# you can checkpoint the next few layers, if what is kept plus all their acts fits; afterwards only the first edge is
+# kept, and their costs are added. At the end of the chain the smallest cost wins.
 #
 # </details>
 

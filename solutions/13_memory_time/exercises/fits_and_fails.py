@@ -3,16 +3,17 @@
 #
 # implement · solid · 20 min · 2 points
 #
-# Build an out-of-memory error with half of the memory free. You write no function but a short program for the allocator
-# of Exercise 13.4, as a list of events; the check runs it on the course's own allocator. Then find the place at which
-# one `empty_cache()` would have saved the run.
+# Build an out-of-memory error with half of the memory free. You don't write a function but a short program for the
+# allocator of Exercise 13.4, as a list of events; the check runs it on the course's own allocator. Then find the place
+# where one `empty_cache()` would have saved the run.
 #
 # **Contract**
 #
 # - `pieces` is a dict. `pieces["trace"]` is a list of at most 12 events for a device of 100 MiB: `("alloc", name,
 #   MiB)` or `("free", name)`. Names are strings. A name is allocated before it is freed, and isn't allocated while it
 #   is in use. Sizes are ints or floats above 0.
-# - Never more than 50 MiB are in use at once, the failing request included. So the driver alone could serve it all.
+# - Never more than 50 MiB are in use at once, including the failing request. So the driver alone could serve all
+#   requests.
 # - The caching allocator fails at the last event and at no other.
 # - `pieces["empty_at"]` is the number of an event, 0 for the first. If `empty_cache()` is called once, right before
 #   that event, the same trace runs to its end.
@@ -20,23 +21,22 @@
 #
 # <details><summary>Hint 1</summary>
 #
-# The allocator gives free segments back by itself before it fails. So what must be true of every large segment at the
-# end?
+# The allocator itself gives free segments back before it fails. So what must be true of every large segment at the end?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# A small block that lives on in each of two large segments is enough. But a small request takes the smallest free block
-# that fits. How do you make the second one go into the second segment?
+# One small block that stays in each of two large segments is enough. But a small request takes the smallest free block
+# that fits. How do you get the second one into the second segment?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Let a block of 30 MiB come and go, and put 2 MiB into its place. Let another 30 come and go. Then fill the rest of the
+# Let a block of 30 MiB come and go, and put 2 MiB in its place. Let another 30 come and go. Then fill the rest of the
 # first segment for a moment, so that the next 2 MiB have to go into the second one. And where was a segment entirely
-# free, just before something small moved in?
+# free, just before something small was placed in it?
 #
 # </details>
 

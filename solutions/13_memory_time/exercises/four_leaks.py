@@ -3,48 +3,47 @@
 #
 # debug · solid · 30 min · 2 points
 #
-# Four functions from four projects. Each of them returns the right result, and each keeps more memory than that result
-# needs. Find who holds it, and repair the functions.
+# Here are four functions from four projects. Each of them returns the right result, and each keeps more memory than
+# that result needs. Find the holders, and fix the functions.
 #
 # **Contract**
 #
-# - Each function returns what it returns now. Apart from that result, nothing that it makes stays alive. Grad mode and
-#   training flags are afterwards what they were before, whatever they were. Each function is worth half a point.
-# - `evaluate(model, batches)` gives the mean of the batches' losses as a float. Its peak doesn't grow with the number
+# - Each function returns what it returns now. Apart from that result, nothing that it creates stays alive. Grad mode
+#   and training flags are afterwards what they were before, whatever they were. Each function is worth half a point.
+# - `evaluate(model, batches)` returns the mean of the batches' losses as a float. Its peak doesn't grow with the number
 #   of batches. `requires_grad` is afterwards what it was before.
-# - `first_features(model, batches)` gives a list of tensors (batch, width) in the dtype of the model: the first
-#   position of each output. No tensor owns more memory than it shows, none has a graph, and all can be used in
-#   training later. This also holds for batches of one.
+# - `first_features(model, batches)` returns a list of tensors (batch, width) in the dtype of the model: the first
+#   position of each output. No tensor owns more memory than it shows, none has a graph, and all can be used in training
+#   later. This is also true for batches of one.
 # - `train(model, optimizer, batches)` skips the batches that raise a RuntimeError, in forward or in backward, and
 #   returns {number: error}. The weights are afterwards those of the good batches. An error in the dict has the type and
 #   the `args` of the one that was raised. It may be a new one: `type(e)(*e.args)` works for all errors here. Nothing of
 #   a failed batch stays alive, not even through the errors from which the caught one was raised, or during whose
 #   handling, at any depth. Gradients and optimizer state of good batches may stay; gradients of a failed batch may not.
-#   All other exceptions come out.
-# - `sizes(model, x)` gives the mean absolute output of each call of a child, a list of floats in the order of the
-#   calls. An output counts as it is when the child returns it, even if it is changed later. The function can be
-#   called again and again. Afterwards the modules have the hooks and the attributes that they had before, also if the
-#   model raises; then its exception comes out, whatever it is. The outputs are not all held at the same time.
+#   All other exceptions propagate.
+# - `sizes(model, x)` returns the mean absolute output of each call of a child, a list of floats in the order of the
+#   calls. An output counts as it is when the child returns it, even if it is changed later. The function can be called
+#   again and again. Afterwards the modules have the hooks and the attributes that they had before, also if the model
+#   raises; its exception then propagates, whatever it is. The outputs are not all kept at the same time.
 #
 # <details><summary>Hint 1</summary>
 #
-# For each function: what is alive after the second call that wasn't alive before the first? Who holds it?
+# For each function, what is alive after the second call that wasn't alive before the first? What keeps it alive?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# A sum holds graphs. A row is a view. An error has a `__traceback__`, which has frames, and frames have variables. A
+# A sum keeps graphs. A row is a view. An error has a `__traceback__`, which has frames, and frames have variables. A
 # hook belongs to its module until its handle removes it.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `no_grad` in the first function; `no_grad` and `clone` in the second. In the third, set `__traceback__` to None on the
-# error and on every error that you reach through `__cause__` and `__context__`, following both; a backward that failed
-# also leaves gradients. In the fourth, keep the handles, take the number inside the hook, and remove the handles in
-# `finally`.
+# The first function needs `no_grad`, the second `no_grad` and a copy. In the third, cut the traceback of the error and
+# of every error that you reach through `__cause__` and `__context__`, following both; a failed backward also leaves
+# gradients. In the fourth, keep the handles, take the number inside the hook, and remove the handles in `finally`.
 #
 # </details>
 

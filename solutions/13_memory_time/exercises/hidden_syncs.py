@@ -3,24 +3,25 @@
 #
 # fix · solid · 30 min · 2 points
 #
-# This training loop is right, and on a GPU it spends most of its time waiting: it reads numbers in every batch. Rewrite
-# it so that it reads them once, at the end of the epoch, and computes the same.
+# This training loop is right, but on a GPU it spends most of its time waiting, because it reads numbers in every batch.
+# Rewrite it so that it reads them once, at the end of the epoch, and computes the same.
 #
 # **Contract**
 #
-# - `model(x)` gives logits (rows, classes), and `y` holds targets (rows,). `batches` is a list of pairs (x, y).
-#   In a row whose target is -100, all logits are finite.
+# - `model(x)` gives logits (rows, classes), and `y` contains targets (rows,). `batches` is a list of pairs (x, y). In a
+#   row whose target is -100, all logits are finite.
 # - Afterwards the weights are those of the given loop. What is left in `.grad` doesn't matter. The batches and the
-#   model's training mode are left as they are, during the epoch too.
+#   model's training mode are not changed, not even during the epoch.
 # - The function returns a tuple of two floats and an int: mean loss, share of hits, number of skipped batches. They are
 #   those of the given loop, to 1e-4. At least one batch has a finite loss.
-# - A batch whose loss isn't finite counts for nothing: no step, no loss, no hits, no targets. This holds for nan and
-#   for inf, whatever the reason; a batch without a single target is one of them. The third result is the number of
-#   such batches. Targets of -100 count for nothing in any batch.
+# - A batch whose loss isn't finite counts for nothing: no step, no loss, no hits, no targets. This includes nan and
+#   inf, whatever the reason, and so also a batch without a single target. The third result is the number of such
+#   batches. Targets of -100 count for nothing in any batch.
 # - In a whole epoch Python waits at most three times, and no more often for nine batches than for three. A wait is what
 #   `waits` of section 13.6 counts: `item`, `tolist`, an `if` on a tensor, `int`, `float`, printing or formatting a
 #   tensor, `cpu`, `numpy`, `nonzero`, `masked_select`, `x[mask]`, a copy between CPU and GPU and the like. On the CPU
-#   nothing really waits: model and batches are taken to lie on the GPU, and on the CPU what you make without a device.
+#   nothing really waits, so model and batches are treated as if they were on the GPU, and what you create without a
+#   device as if it were on the CPU.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -38,8 +39,9 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# `p -= torch.where(ok, step, 0.0)` chooses between two STEPS; multiplying by `ok` doesn't help, because nan * 0 is nan.
-# Add up loss, ok, hits and targets in one float64 tensor, chosen in the same way, and read it once with `tolist()`.
+# The choice must be between two STEPS, the real one and zero; multiplying by a flag doesn't help, because nan * 0 is
+# nan. Add up loss, flag, hits and targets in one float64 tensor, chosen in the same way, and read that tensor once at
+# the end.
 #
 # </details>
 

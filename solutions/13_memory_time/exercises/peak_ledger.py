@@ -3,49 +3,50 @@
 #
 # implement · long · 30 min · 3 points
 #
-# Build the instrument of this section: it runs any function once and says how much memory was needed at the worst
-# moment, and after which operation that was. The demos use the course's own `Ledger`. The check doesn't accept it:
+# Build the instrument of this section. It runs any function once and reports how much memory was needed at the worst
+# moment, and after which operation that was. The demos use the course's own `Ledger`. The check doesn't accept it, so
 # write yours without it.
 #
 # **Contract**
 #
 # - `memory_of(call)` runs `call()` exactly once and returns a pair: the result of the call, the very object, and a dict
 #   with the three keys `"peak"`, `"left"` and `"at"`. Peak and left are plain Python ints. If the call raises, its
-#   exception comes out, also a KeyboardInterrupt. Either way no mode of yours stays switched on.
-# - The storages count that operations make while the call runs, in forward, backward and the optimizer alike. Each
-#   storage counts once, with the size in bytes that it has when it is made, for as long as anybody holds it: a name,
-#   the graph, `.grad` or the optimizer's state.
-# - An operation's argument that was not made during the call existed before and never counts. This covers inputs,
-#   parameters, and what operations write into them, also by `out=`. What an earlier call of `memory_of` made also
+#   exception propagates, even a KeyboardInterrupt. Either way, no mode of yours stays switched on.
+# - Count the storages that operations create while the call runs, in forward, backward and the optimizer alike. Each
+#   storage counts once, with the size in bytes that it has when it is created, for as long as anything refers to it: a
+#   name, the graph, `.grad` or the optimizer's state.
+# - An operation's argument that was not created during the call existed before and never counts. This includes inputs,
+#   parameters, and what operations write into them, also by `out=`. What an earlier call of `memory_of` created also
 #   existed before.
 # - `"peak"` is the largest sum right after an operation. `"at"` is the name of the operation after which that sum was
 #   reached first, as in `func.overloadpacket.__name__`; it is `""` if nothing was alive after any operation. `"left"`
-#   is the sum when the call has returned and its result is still held.
+#   is the sum when the call has returned and its result still exists.
 # - The instrument itself keeps nothing alive, neither results nor inputs. It doesn't run Python's garbage collector
-#   either: a storage that only a reference cycle holds is still alive, and counts.
+#   either, so a storage that only a reference cycle keeps is still alive, and counts.
 # - Operations may return lists or tuples of tensors. All tensors are dense. Tensors that PyTorch makes from Python
 #   numbers (`torch.tensor(0.0)`) may count or not.
 #
 # <details><summary>Hint 1</summary>
 #
-# Which object dies at the very moment at which the memory becomes free: the Python tensor, or the storage? And what
-# sees every operation that runs, also those of backward?
+# Which object disappears at the very moment when the memory is freed, the Python tensor or the storage? And what sees
+# every operation that runs, including those of backward?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
 # A `TorchDispatchMode` sees every operation with its arguments and its results. A
-# `StorageWeakRef(tensor.untyped_storage())` refers to a storage without holding it, and `expired()` says whether it is
-# gone. The number `storage._cdata` names a storage for as long as you keep a StorageWeakRef to it.
+# `StorageWeakRef(tensor.untyped_storage())` refers to a storage without keeping it alive, and `expired()` says whether
+# it is gone. The number `storage._cdata` identifies a storage for as long as you keep a StorageWeakRef to it.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# In `__torch_dispatch__`: note the storages of all arguments that you haven't seen being made (`tree_leaves((args,
-# kwargs))` finds them in lists, too). Run `func`. Add the storages of the results that are not among those, each as a
-# pair of weak reference and nbytes. Then throw out what has expired, add up the rest and compare it with the peak.
+# In `__torch_dispatch__`, remember the storages of all arguments that you haven't seen being created
+# (`tree_leaves((args, kwargs))` also finds tensors in lists). Run `func`. Add the storages of the results that are not
+# among those, each as a pair of weak reference and nbytes. Then remove what has expired, add up the rest and compare it
+# with the peak.
 #
 # </details>
 

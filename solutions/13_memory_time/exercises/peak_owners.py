@@ -4,22 +4,22 @@
 # measure · solid · 20 min · 2 points
 #
 # Somebody sends you a snapshot of a run that nearly filled the GPU. Write the function that reads it: how much memory
-# was allocated at the worst moment, and which lines of the program had asked for it?
+# was allocated at the worst moment, and which lines of the program had requested it?
 #
 # **Contract**
 #
 # - `trace` is one list of a snapshot's `device_traces`. An entry is a dict with `"action"`, `"addr"`, `"size"` and
-#   `"frames"`. Entries with the actions `"oom"` and `"snapshot"` may lack some of these. The trace is left as it is.
-# - A block is there from its `"alloc"` to its `"free_completed"`. An address may be allocated again later, but there is
+#   `"frames"`. Entries with the actions `"oom"` and `"snapshot"` may lack some of these. The trace is not changed.
+# - A block exists from its `"alloc"` to its `"free_completed"`. An address may be allocated again later, but there is
 #   no `"alloc"` of an address that is still allocated. A `"free_completed"` of an address that isn't allocated in the
-#   recording is about a block from before, which never counts. All other actions neither allocate nor free.
+#   recording belongs to a block from before, which never counts. All other actions neither allocate nor free.
 # - The function returns a pair: the peak in bytes, an int, which is the largest sum of the sizes that are allocated at
-#   one time, and a list of pairs (place, bytes) that says who held these bytes when the peak was reached first. A trace
-#   without allocations gives `(0, [])`.
+#   one time, and a list of pairs (place, bytes) that says which places had these bytes when the peak was reached first.
+#   A trace without allocations gives `(0, [])`.
 # - The place of a block is `"file.py:line"`: the name of the file without its folders, and the line of the first frame
-#   whose filename doesn't contain `/torch/`, exactly these seven characters. Frames begin with the innermost. The
-#   place of a block without such a frame is `"torch"`. The bytes of one place are added up. The list begins with the
-#   largest; equal ones are in the order of their places, as strings.
+#   whose filename doesn't contain `/torch/`, exactly these seven characters. Frames begin with the innermost. The place
+#   of a block without such a frame is `"torch"`. The bytes of one place are added up. The list begins with the largest;
+#   equal ones are in the order of their places, as strings.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -29,16 +29,15 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# Whenever the sum reaches a new maximum, copy the dict. For a "free_completed", `pop` the address with a default: it
-# may be unknown.
+# Whenever the sum reaches a new maximum, copy the dict. A "free_completed" removes its address, which may be unknown.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# After each "alloc": add the size, and if the sum is larger than the peak, keep the sum and a copy. At the end add up
-# the copy by place and sort by `(-bytes, place)`. `next(…, "torch")` over the frames finds the place, and
-# `filename.rsplit("/", 1)[-1]` takes the folders off.
+# After each "alloc", add the size, and if the sum is larger than the peak, keep the sum and a copy. At the end add up
+# the copy by place, and sort by bytes, largest first, and then by place. To find the place of a block, look for the
+# first frame that fits, with `"torch"` if there is none, and cut the folders off its filename.
 #
 # </details>
 

@@ -10,15 +10,15 @@
 #
 # - Replace each `...` in the dict by a whole number of MiB. Scalars are too small to count.
 # - "Peak" is the largest number of MiB that are alive right after any of the operations. "Left" is what is still alive
-#   when the line has run and `y` holds its result.
+#   when the line has run and `y` refers to its result.
 # - In `no_grad` the program runs under `torch.no_grad()`. In all other programs x requires a gradient and autograd
 #   records.
 # - Each right number earns an eighth of the point.
 #
 # <details><summary>Hint 1</summary>
 #
-# Go through the tensors of a program one by one. Who holds this one now: a name, the operation that is running, or the
-# graph?
+# Go through the tensors of a program one by one. What refers to this one now: a name, the operation that is running, or
+# the graph?
 #
 # </details>
 #
@@ -32,8 +32,8 @@
 # <details><summary>Hint 3</summary>
 #
 # Under `no_grad`, an operation needs its input and its output and nothing else. In a chain of `exp`, each result is
-# kept. In `twice`, ask what holds the old y while the new one is being computed, and what the graph of the old y holds
-# in turn.
+# kept. In `twice`, ask what keeps the old y alive while the new one is being computed, and what the graph of the old y
+# keeps in turn.
 #
 # </details>
 

@@ -9,12 +9,12 @@
 # **Contract**
 #
 # - The network is the `GPT` whose code is shown above, with `len(trained)` blocks. `heads` divides `width`. The batch
-#   holds `batch` texts of `length` tokens.
+#   contains `batch` texts of `length` tokens.
 # - A FLOP is a multiplication or an addition. Only matrix products count, as FlopCounterMode counts them; the mask
 #   saves nothing.
 # - A step is forward and backward. Backward begins with the gradient of all logits. The gradient of a product with
 #   respect to one of its factors is computed only if that factor needs a gradient.
-# - `trained[i]` says whether the parameters of block i are trained, its norms included. `train_read` says the same of
+# - `trained[i]` says whether the parameters of block i are trained, including its norms. `train_read` says the same of
 #   the embedding. The head is always trained. A frozen parameter needs no gradient, and neither does anything that
 #   depends on no trained parameter.
 # - The result is an int, computed from numbers only: the function builds no network and runs no operation of torch.

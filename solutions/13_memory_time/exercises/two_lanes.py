@@ -3,16 +3,17 @@
 #
 # implement · solid · 20 min · 1 point
 #
-# When is a program over that queues work for a GPU, and who waits for whom? Compute it from a list of calls.
+# When does a program that queues work for a GPU finish, and which of the two waits for the other? Compute it from a
+# list of calls.
 #
 # **Contract**
 #
 # - A call is a tuple (launch, work, waits): Python needs `launch` to make the call, and then the GPU has `work` to do.
 #   A call whose work is 0 queues no kernel. All times are ints of one unit, and `launch` is at least 1.
-# - Kernels run one at a time, in the order in which they were queued. A kernel begins when its call has been made,
-#   which is when `launch` is over, and the kernel before it has ended.
-# - If `waits` is true, Python goes on after its launch only when everything that has been queued has ended, the work of
-#   this very call included.
+# - Kernels run one at a time, in the order in which they were queued. A kernel begins as soon as its call has been
+#   made, which is when `launch` is over, and the kernel before it has ended.
+# - If `waits` is true, Python continues after its launch only when everything that has been queued has ended, including
+#   the work of this call.
 # - `depth` is an int of at least 1, or `math.inf`. As long as `depth` kernels are queued or running and haven't ended,
 #   Python doesn't begin the next call, whatever that call is.
 # - The result is a dict of plain Python numbers. `"total"` is when both are done. `"stalled"` is how long Python was
@@ -27,16 +28,16 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# `now += launch`, then `start = max(now, free)`, then `free = start + work`. At which of these places do "idle" and
-# "stalled" grow?
+# Each call moves Python's clock by its launch. Its kernel starts at the later of the two clocks and moves the GPU's
+# clock to its end. At which of these places do "idle" and "stalled" grow?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# "idle" grows by `start` minus the end of the kernel before, if there was one. A call that waits moves `now` to
-# `free` if that is later. For `depth` keep a list of ends: before a call, while the ends later than `now` are `depth`
-# or more, go to the earliest of them.
+# "idle" grows by the start of a kernel minus the end of the kernel before, if there was one. A call that waits moves
+# Python's clock to the GPU's if that is later. For `depth`, keep a list of ends. Before a call, while the ends later
+# than Python's clock are `depth` or more, move that clock to the earliest of them.
 #
 # </details>
 
