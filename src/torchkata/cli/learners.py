@@ -250,14 +250,14 @@ def _repeat_exercise(place: "Place") -> None:
 def _report(exercise: OneExercise) -> None:
     """Write a report on a verdict that you doubt, to send to the authors of the course."""
     from torchkata.tools.learning.exercises import find_exercise
-    from torchkata.tools.learning.report import report
+    from torchkata.tools.learning.report import report, where_to_send
     from torchkata.tools.placing import here
 
     chapter, found = find_exercise(exercise, here())
     with out.status("Running your answer ..."):
         text, path = report(chapter, found)
     say(text)
-    say(f"Saved as {path}. Look it through, say there why you doubt the verdict, and send it.")
+    say(f"Saved as {path}. Look it through, say there why you doubt the verdict, and {where_to_send()}.")
 
 
 @command("facts")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+from email.message import Message
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from torchkata.base.chapter import Exercise
 from torchkata.cli import app
 from torchkata.tools.course import Chapter
 from torchkata.tools.errors import CourseError
-from torchkata.tools.learning.report import report
+from torchkata.tools.learning.report import report, where_to_send
 from torchkata.tools.learning.workbook import fill_workbook
 from torchkata.tools.placing import Place
 
@@ -48,6 +49,21 @@ def test_a_report_has_all_and_names_nobody(chapter: Chapter, monkeypatch: pytest
         assert part in text
     assert str(chapter.root.parent) not in text and "lovelace," not in text
     assert text.strip() in done.stdout
+    assert f"{where_to_send()}." in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("urls", "where"),
+    [
+        ("Issues, https://github.com/a/b/issues", "at https://github.com/a/b/issues/new?template=verdict.yml"),
+        ("Homepage, https://example.org", "send it to whoever gave you the course"),
+    ],
+)
+def test_a_report_says_where_it_goes(monkeypatch: pytest.MonkeyPatch, urls: str, where: str):
+    said = Message()
+    said["Project-URL"] = urls
+    monkeypatch.setattr("torchkata.tools.learning.report.metadata", lambda package: said)
+    assert where_to_send().endswith(where)
 
 
 def test_a_name_that_is_a_word_of_the_chapter_stays(chapter: Chapter, monkeypatch: pytest.MonkeyPatch):

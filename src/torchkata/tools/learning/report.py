@@ -7,7 +7,7 @@ import getpass
 import hashlib
 import platform
 import re
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, metadata, version
 from pathlib import Path
 
 from torchkata.base.chapter import Exercise
@@ -34,6 +34,18 @@ def report(chapter: Chapter, exercise: Exercise) -> tuple[str, Path]:
         path = _free(chapter.place.workbook / "reports", exercise.id)
         put(path, text.encode(errors="replace"))
     return text, path
+
+
+def where_to_send() -> str:
+    """Where a report goes: what the installed package names as its `Issues` (project.urls in pyproject.toml)."""
+    try:
+        urls = metadata("torchkata").get_all("Project-URL") or []
+    except PackageNotFoundError:
+        urls = []
+    named = dict(url.split(", ", 1) for url in urls)
+    if "Issues" in named:
+        return f"open an issue with it at {named['Issues'].rstrip('/')}/new?template=verdict.yml"
+    return "send it to whoever gave you the course"
 
 
 def _text(chapter: Chapter, verdict: Verdict) -> str:
