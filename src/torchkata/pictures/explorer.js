@@ -46,7 +46,7 @@
         const line = make('div', { class: 'tk-row' }, panel);
         for (const number of row) this.nodes[number] = this.control(number, line);
       }
-      this.stage.before(panel);
+      this.stage.parentNode.prepend(panel);
       this.note = make('p', { class: 'tk-note', role: 'status' }, this.stage.parentNode);
       this.said = make('div', { class: 'tk-said', role: 'status' }, this.stage.parentNode);
       this.tell();
