@@ -28,7 +28,7 @@ HOME = Home("https://example.org/kata/", "somebody/torchkata")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The website as the workflow builds it. SITE_BUILT names one that is built already."""
     if built := os.environ.get("SITE_BUILT"):
-        return Path(built)
+        return Path(built).resolve()
     return build_site(ROOT, tmp_path_factory.mktemp("site"), HOME)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from urllib.parse import parse_qsl, urlsplit
+
 import pytest
 
 from tests import ROOT
@@ -11,6 +14,7 @@ from torchkata.tools.site.blocks import blocks, box_of, with_boxes
 from torchkata.tools.site.chapter_pages import CARD, END, FOLD, chapter_page, site_links
 from torchkata.tools.site.home import Home, home
 from torchkata.tools.site.proved import told
+from torchkata.tools.site.ways import opening
 
 CHAPTER = Chapter(Place(ROOT), "03_gather_scatter")
 
@@ -80,7 +84,35 @@ def test_a_fact_that_changed_is_told_for_all_releases():
 
 
 def test_home_is_what_the_environment_says(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("SITE_ADDRESS", "https://example.org/kata")
-    monkeypatch.setenv("SITE_REPOSITORY", "somebody/torchkata")
-    assert home().address == "https://example.org/kata/" and home().path == "/kata/"
-    assert Home().colab("x.ipynb") == "" and Home().path == "/"
+    for name, value in {"ADDRESS": "https://example.org/kata", "REPOSITORY": "a/b", "BRANCH": "next"}.items():
+        monkeypatch.setenv(f"SITE_{name}", value)
+    at = home()
+    assert at.address == "https://example.org/kata/" and at.path == "/kata/"
+    assert at.edit("docs/x.md") == "https://github.com/a/b/edit/next/docs/x.md"
+    assert at.colab("x.ipynb") == "https://colab.research.google.com/github/a/b/blob/next/notebooks/x.ipynb"
+    assert (
+        at.binder("03_x/x.ipynb")
+        == "https://mybinder.org/v2/gh/a/b/next?urlpath=lab%2Ftree%2Fworkbook%2F03_x%2Fx.ipynb"
+    )
+
+
+def test_where_no_repository_is_known_nothing_leads_there():
+    nowhere = Home()
+    assert nowhere.path == "/" and nowhere.branch == "main"
+    assert nowhere.colab("x") == nowhere.binder("x") == nowhere.edit("x") == nowhere.file("x") == ""
+    assert nowhere.doubt_verdict("x") == nowhere.doubt_text("x") == ""
+    written = "\n".join(texts("markdown"))
+    assert "colab" not in written.lower() and "binder" not in written.lower()
+    assert opening(CHAPTER, nowhere, "../") == [
+        ("Download the notebook", "../notebooks/03_gather_scatter/gather_scatter.ipynb")
+    ]
+
+
+def test_an_issue_is_begun_with_a_form_that_is_there():
+    """The forms fill in what an address names by the ids of their fields."""
+    at = Home(repository="a/b")
+    for address in (at.doubt_verdict("segment-mean"), at.doubt_text("the belief 03-x", "It is so.")):
+        asked = dict(parse_qsl(urlsplit(address).query))
+        form = (ROOT / ".github" / "ISSUE_TEMPLATE" / asked.pop("template")).read_text(encoding="utf-8")
+        assert asked.pop("title").startswith(re.search(r'^title: "(\w+: )', form, re.M)[1])
+        assert [field for field in asked if f"id: {field}\n" not in form] == []

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from torchkata.facts.collection import chapter_names
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page, Request
 
@@ -19,13 +21,14 @@ KINDS = (
     "gallery",
     "folklore/index",
     "folklore/03_gather_scatter",
+    "review",
     "learners",
     "teachers",
     "authors",
     "maintainers",
     "search",
 )
-NARROW = {"width": 390, "height": 844}
+WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 pytestmark = pytest.mark.exhaustive("the website in a browser", thorough=True)
 
 
@@ -37,7 +40,7 @@ def scheme(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def page(chromium: Browser) -> Iterator[Page]:
     """A page that notes what goes wrong: errors in the console, errors of scripts, what was asked of other hosts."""
-    context = chromium.new_context(viewport={"width": 1280, "height": 900})
+    context = chromium.new_context(viewport=WIDE)
     page = context.new_page()
     faults: list[str] = []
     page.faults = faults
@@ -78,17 +81,21 @@ def test_an_answer_opens(page: Page, address: str):
 @pytest.mark.parametrize("place", ["http", "file"])
 def test_search_finds(page: Page, address: str, site: Path, place: str):
     page.goto(f"{address if place == 'http' else site.as_uri() + '/'}search.html?q=scatter")
-    found = page.locator("#search-results ul.search li a", has_text="Gather and scatter")
-    found.first.wait_for()
-    if place == "file":  # excerpts are fetched, which browsers refuse from the file system
-        page.goto("about:blank")
-        page.faults.clear()
+    first = page.locator("#search-results ul.search li").first
+    first.wait_for()
+    assert first.locator("a").first.inner_text() == "Gather and scatter"
+    if place == "file":
+        assert page.get_by_text("the results have no excerpts").is_visible()
+    else:
+        page.locator("#search-results .context").nth(5).wait_for()
+        assert not [said for said in page.locator("#search-results .context").all_inner_texts() if "import " in said]
 
 
 def test_the_filter_filters(page: Page, address: str):
     page.goto(f"{address}folklore/index.html")
-    shown = page.locator("#beliefs > li:visible")
-    total = shown.count()
+    shown = page.locator("#beliefs li:visible")
+    groups, total = page.locator("#beliefs > details:visible"), page.locator("#beliefs li").count()
+    assert shown.count() == 0 and groups.count() == len(chapter_names())
     page.get_by_label("Verdict").select_option("wrong")
     wrong = shown.count()
     page.get_by_label("Chapter").select_option("03_gather_scatter")
@@ -97,7 +104,7 @@ def test_the_filter_filters(page: Page, address: str):
     assert total > wrong > here > shown.count() >= 1
     assert "scatter_ writes all the values of src" in shown.first.inner_text()
     page.get_by_label("Words").fill("no such words")
-    assert page.get_by_text("No belief fits.").is_visible()
+    assert page.get_by_text("No belief fits.").is_visible() and groups.count() == 0
     assert "0 beliefs" in page.locator("#filter output").inner_text()
 
 
@@ -126,8 +133,67 @@ def test_axe_finds_nothing(page: Page, address: str, name: str, scheme: str):
     page.emulate_media(color_scheme=scheme)
     page.goto(f"{address}{name}.html")
     page.evaluate("document.querySelectorAll('details').forEach((fold) => (fold.open = true))")
-    found = Axe().run(page).response["violations"]
-    assert [(fault["id"], [node["target"] for node in fault["nodes"]][:3]) for fault in found] == []
+    for size in (WIDE, NARROW):
+        page.set_viewport_size(size)
+        page.wait_for_timeout(100)  # until what scrolls now has been noticed
+        found = Axe().run(page).response["violations"]
+        assert [(fault["id"], [node["target"] for node in fault["nodes"]][:3]) for fault in found] == [], size
+
+
+# what is wrong with the pictures of a page on a phone: too small words, low controls, what leaves the screen without a
+# way to it
+ON_A_PHONE = """() => [...document.querySelectorAll('.torchkata-picture')].flatMap((picture, number) => {
+    const faults = [], say = (what, value) => faults.push(`picture ${number}: ${what} ${value}`);
+    const drawing = picture.querySelector('svg'), stage = picture.querySelector('.tk-stage');
+    const scale = drawing.getBoundingClientRect().width / drawing.viewBox.baseVal.width;
+    const sizes = [...drawing.querySelectorAll('text')].map(
+        text => scale * text.closest('[font-size]').getAttribute('font-size'));
+    const least = Math.min(...sizes);
+    if (least < 12) say('words of', least);
+    for (const control of picture.querySelectorAll('select, input, textarea, button')) {
+        const box = (control.type === 'checkbox' ? control.closest('label') : control).getBoundingClientRect();
+        if (box.height < 44) say(`a control ${control.outerHTML.slice(0, 60)} of`, box.height);
+        if (box.left < 0 || box.right > innerWidth) say(`a control ${control.outerHTML.slice(0, 60)} up to`, box.right);
+    }
+    if (drawing.getBoundingClientRect().right <= innerWidth) return faults;
+    if (stage.tabIndex !== 0 || !stage.getAttribute('aria-label')) say('no focus for', stage.outerHTML.slice(0, 80));
+    if (!picture.querySelector('.cue').checkVisibility()) say('no word that it scrolls', '');
+    stage.scrollLeft = 1e6;
+    if (drawing.getBoundingClientRect().right > innerWidth) say('its end is at', drawing.getBoundingClientRect().right);
+    return faults;
+})"""
+
+
+@pytest.fixture
+def phone(chromium: Browser, scheme: str) -> Iterator[Page]:
+    context = chromium.new_context(viewport=NARROW, color_scheme=scheme, is_mobile=True, has_touch=True)
+    yield context.new_page()
+    context.close()
+
+
+# the gallery has all explorers, the chapters have pictures without controls too
+@pytest.mark.parametrize("name", ["index", "gallery", "chapters/01_backends", "chapters/06_hooks"])
+def test_pictures_are_for_phones(phone: Page, address: str, name: str):
+    page = phone
+    page.goto(f"{address}{name}.html")
+    page.evaluate("document.querySelectorAll('details').forEach((fold) => (fold.open = true))")
+    explorers = page.locator(".torchkata-picture[data-frames]")
+    for number in range(explorers.count()):
+        explorers.nth(number).scroll_into_view_if_needed()
+        page.wait_for_function("explorer => explorer.dataset.ready", arg=explorers.nth(number).element_handle())
+    assert page.evaluate(ON_A_PHONE) == []
+
+
+def test_parts_side_by_side_are_stacked_on_a_phone(phone: Page, address: str):
+    phone.goto(f"{address}chapters/03_gather_scatter.html")
+    explorer = phone.locator(".torchkata-picture[data-frames]").first
+    explorer.scroll_into_view_if_needed()
+    phone.wait_for_function("explorer => explorer.dataset.ready", arg=explorer.element_handle())
+    for _ in range(3):
+        places = [explorer.get_by_text(f"{part}, shape").bounding_box() for part in ("index", "input", "out")]
+        assert places[0]["y"] < places[1]["y"] < places[2]["y"] and abs(places[0]["x"] - places[2]["x"]) < 1
+        assert explorer.locator(".tk-stage").evaluate("stage => stage.scrollWidth <= stage.clientWidth")
+        explorer.get_by_role("button", name="back", exact=True).click()
 
 
 def test_what_is_folded_is_printed(page: Page, address: str):
@@ -160,8 +226,9 @@ def test_every_explorer_answers_to_keyboard_and_mouse(page: Page, address: str, 
         explorer.scroll_into_view_if_needed()
         page.wait_for_function("explorer => explorer.dataset.ready", arg=explorer.element_handle())
         told = explorer.get_by_role("img").first.get_attribute("aria-label")
-        for move in (by_keys, by_mouse):
-            assert any(move(page, explorer, control) for control in range(explorer.locator(CONTROL).count())), told
+        count, lists = explorer.locator(CONTROL).count(), explorer.locator(".tk-panel select").count()
+        for move in (by_keys, by_mouse) if count > lists else (by_keys,):
+            assert any(move(page, explorer, control) for control in range(count)), told
 
 
 def words_of(explorer: Locator) -> str:
@@ -192,12 +259,81 @@ def by_mouse(page: Page, explorer: Locator, number: int) -> bool:
     return False
 
 
-def test_the_first_page_has_an_explorer_that_moves(page: Page, address: str):
+def test_the_first_picture_moves_by_itself_until_it_is_paused(page: Page, address: str):
     page.goto(f"{address}index.html")
-    explorer = page.locator(".torchkata-picture")
-    page.locator(".torchkata-picture[data-ready]").wait_for()
-    explorer.get_by_role("button", name="step").click()
-    assert "Step 1 of 6" in words_of(explorer)
+    told, play = page.locator(".hero-told"), page.get_by_role("button", name="Pause")
+    first = told.inner_text()
+    page.wait_for_function("before => document.querySelector('.hero-told').textContent !== before", arg=first)
+    play.press("Space")
+    assert page.get_by_role("button", name="Play").is_visible()
+    page.get_by_role("button", name="Step").press("Enter")
+    stopped = told.inner_text()
+    page.wait_for_timeout(2500)  # longer than a step is shown
+    assert told.inner_text() == stopped != first
+    assert page.locator(".hero-step:visible").count() == 1
+    page.get_by_role("button", name="Play").press("Enter")
+    page.wait_for_function("before => document.querySelector('.hero-told').textContent !== before", arg=stopped)
+
+
+def test_it_stands_still_for_who_wants_no_motion(page: Page, address: str):
+    page.emulate_media(reduced_motion="reduce")
+    page.goto(f"{address}index.html")
+    page.wait_for_timeout(2500)
+    assert "Step 0 of 6" in page.locator(".hero-told").inner_text()
+    page.get_by_role("button", name="Step").click()
+    assert "Step 1 of 6" in page.locator(".hero-told").inner_text()
+
+
+def test_the_first_command_is_copied(page: Page, address: str):
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto(f"{address}index.html")
+    page.locator(".command + button").click()
+    page.locator(".command + button", has_text="Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == page.locator(".command").inner_text()
+
+
+def test_cards_are_asked_and_remembered(page: Page, address: str):
+    page.goto(f"{address}review.html")
+    page.get_by_label("Chapter").select_option("03_gather_scatter")
+    page.get_by_role("button", name="Begin").press("Enter")
+    for number in range(1, 11):
+        assert f"Card {number} of 10" in page.locator("#card").inner_text()
+        page.get_by_role("button", name="I don't know").press("Enter")
+        page.get_by_text("It comes back tomorrow").wait_for()
+        assert page.locator("#card .answers button:enabled").count() == 0
+        page.locator("#card button:focus").press("Enter")
+    assert page.get_by_text("0 of 10 right").is_visible()
+    kept = page.evaluate("JSON.parse(localStorage.getItem('torchkata-review'))")
+    assert len(kept) == 10 and all(name.startswith("03-") and one["gap"] == 1 for name, one in kept.items())
+    page.reload()
+    page.get_by_label("Chapter").select_option("03_gather_scatter")
+    page.evaluate("Date.now = ((now) => () => now() + 864e5)(Date.now)")  # tomorrow
+    page.get_by_role("button", name="Begin").click()
+    for _ in range(10):
+        page.get_by_role("button", name="I don't know").click()
+        page.locator("#card button:focus").click()
+    again = page.evaluate("JSON.parse(localStorage.getItem('torchkata-review'))")
+    assert again.keys() == kept.keys() and all(again[name]["due"] == kept[name]["due"] + 1 for name in kept)
+
+
+@pytest.mark.parametrize("width", [820, 1280])
+def test_a_table_of_contents_follows(page: Page, address: str, width: int):
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(f"{address}chapters/08_amp.html")
+    page.evaluate("scrollTo(0, 20000)")
+    page.wait_for_timeout(200)
+    contents = page.locator(".toc-tree")
+    if not in_view(contents):
+        page.locator("label[for=__toc]:visible").last.click()
+        page.wait_for_timeout(500)  # it slides in
+    assert in_view(contents)
+
+
+def in_view(part: Locator) -> bool:
+    return part.evaluate("""node => {
+        const box = node.getBoundingClientRect();
+        return box.left >= 0 && box.right <= innerWidth && box.top < innerHeight && box.bottom > 0;
+    }""")
 
 
 def test_frames_come_when_they_are_near(page: Page, address: str):

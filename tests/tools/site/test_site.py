@@ -88,8 +88,8 @@ def hidden_lines() -> frozenset[str]:
 def public_text() -> str:
     """What the releases show unfolded: all but check cells and what these share."""
     cells = [cell for chapter in ALL for cell in read_unchecked(chapter.release).cells]
-    shown = [cell.source for cell in cells if not is_checking(cell)]
-    return squeezed(" ".join(shown))
+    shown = squeezed(" ".join(cell.source for cell in cells if not is_checking(cell)))
+    return shown + shown.replace("`", "")  # as a page shows it
 
 
 def test_no_line_of_a_solution_or_a_check_is_on_a_page(site: Path):
@@ -176,7 +176,30 @@ def test_only_addresses_are_changed_where_a_page_is_missing(site: Path):
     assert missing["og:title"] == "There is no such page"
 
 
-def test_colab_is_named_where_the_repository_is_known(site: Path):
-    html = (site / "chapters" / "03_gather_scatter.html").read_text(encoding="utf-8")
-    notebook = "somebody/torchkata/blob/main/notebooks/03_gather_scatter/gather_scatter.ipynb"
-    assert f"https://colab.research.google.com/github/{notebook}" in html
+def test_each_page_leads_out(site: Path):
+    for page in all_pages(site):
+        name = page.relative_to(site).as_posix()
+        if name in ("404.html", "search.html", "genindex.html"):
+            continue
+        edits = [link for link in parts(page).links if "/edit/" in link]
+        assert len(edits) == 1 and (ROOT / edits[0].partition("/edit/main/")[2]).is_file(), name
+        assert any("/issues/new?template=sentence.yml" in link for link in parts(page).links), name
+
+
+@pytest.mark.parametrize("chapter", COURSE, ids=lambda chapter: chapter.name)
+def test_each_chapter_opens_elsewhere(site: Path, chapter):
+    links = parts(site / "chapters" / f"{chapter.name}.html").links
+    released = chapter.release.relative_to(ROOT / "notebooks").as_posix()
+    assert f"https://colab.research.google.com/github/somebody/torchkata/blob/main/notebooks/{released}" in links
+    assert any(link.startswith("https://mybinder.org/v2/gh/somebody/torchkata/main?") for link in links)
+    assert (site / "notebooks" / released).read_bytes() == chapter.release.read_bytes()
+    for exercise in chapter.exercises:
+        assert HOME.doubt_verdict(exercise.id) in links
+
+
+def test_each_belief_can_be_doubted(site: Path):
+    for name in chapter_names():
+        links = parts(site / "folklore" / f"{name}.html").links
+        assert [
+            fact.id for fact in load(name) if not any(fact.id in link for link in links if "issues/new" in link)
+        ] == []

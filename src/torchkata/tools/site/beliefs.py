@@ -15,6 +15,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from torchkata.facts.table import NEEDS_IN_WORDS
+from torchkata.tools.site.home import Home
 from torchkata.tools.site.proved import Told, Variant, told
 
 
@@ -24,16 +25,20 @@ class Beliefs(SphinxDirective):
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        sections = self.config.torchkata_sections
-        return [_section(one, sections.get(one.fact.id)) for one in told(self.arguments[0])]
+        sections, home = self.config.torchkata_sections, Home(**self.config.torchkata_home)
+        return [_section(one, sections.get(one.fact.id), home) for one in told(self.arguments[0])]
 
 
-def _section(one: Told, taught: tuple[str, str, str] | None) -> nodes.section:
+def _section(one: Told, taught: tuple[str, str, str] | None, home: Home) -> nodes.section:
     section = nodes.section(ids=[one.fact.id], names=[], classes=["belief"])
     section += nodes.title("", one.fact.belief)
     for variant in one.variants:
         section.extend(_variant(variant))
-    section += _where(one, taught)
+    section += (line := _where(one, taught))
+    if doubt := home.doubt_text(f"the belief {one.fact.id}", one.fact.belief):
+        line += nodes.Text(" ")
+        line += nodes.reference("", "Is it told wrongly? Report it", refuri=doubt, internal=False)
+        line += nodes.Text(".")
     return section
 
 

@@ -18,12 +18,13 @@ from sphinx.application import Sphinx
 from torchkata.tools.course import Chapter, chapters, side_notebooks
 from torchkata.tools.errors import CourseError
 from torchkata.tools.placing import Place
-from torchkata.tools.site import folklore_pages, live_pictures, text_pages
-from torchkata.tools.site.chapter_pages import chapter_page, document, site_links
+from torchkata.tools.site import folklore_pages, live_pictures, review_page, text_pages
+from torchkata.tools.site.chapter_pages import OWN_PAGE, chapter_page, document, site_links
 from torchkata.tools.site.folklore_pages import Sections
 from torchkata.tools.site.home import Home, home
 from torchkata.tools.site.proved import all_told
 from torchkata.tools.site.settings import settings
+from torchkata.tools.site.ways import NOTEBOOKS, Ways, opening, released_file
 
 STATIC = Path(__file__).parent / "static"
 NOT_SHIPPED = ("*.map", ".buildinfo", "objects.inv")
@@ -49,7 +50,7 @@ def build_site(root: Path, build: Path, at: Home | None = None) -> Path:
         shutil.rmtree(folder, ignore_errors=True)
     sections = write_sources(root, source, at)
     live_pictures.write_assets(source / "static")
-    _run_sphinx(source, work, site, settings(at, [STATIC, source / "static"], sections))
+    _run_sphinx(source, work, site, settings(at, [STATIC, source / "static"], sections, ways_of(root, at)))
     shutil.rmtree(executed, ignore_errors=True)
     _finish(site, at)
     return site
@@ -61,18 +62,43 @@ def write_sources(root: Path, source: Path, at: Home) -> Sections:
     course, others = chapters(place), side_notebooks(place)
     sections: dict[str, tuple[str, str, str]] = {}
     for chapter in [*course, *others]:
+        _write(source / "extra" / NOTEBOOKS / released_file(chapter), chapter.release.read_text(encoding="utf-8"))
+        if chapter.name == OWN_PAGE:
+            continue
         page = chapter_page(chapter, at)
         _write(source / f"{document(chapter)}.ipynb", nbformat.writes(page.notebook))
         live_pictures.write_frames(source / "extra" / live_pictures.FOLDER, page.frames)
         here = {fact: (document(chapter), anchor, name) for fact, (anchor, name) in page.taught.items() if anchor}
         sections = here | sections
     _write_folklore(course, source, at, sections)
-    _write_texts(root, course, others, source, at)
+    titles = _titles(course)
+    _write(source / "review.md", review_page.review_page(titles))
+    _write(source / "extra" / review_page.CARDS, review_page.cards_script(titles, sections))
+    _write_texts(root, course, source, at)
     return sections
 
 
+def ways_of(root: Path, at: Home) -> Ways:
+    """Where each page leads out of the website."""
+    place = Place(root)
+    ways: dict[str, tuple[list[tuple[str, str]], str]] = {}
+    for chapter in [*chapters(place), *side_notebooks(place)]:
+        page = document(chapter)
+        opens = opening(chapter, at, "../" * page.count("/"))
+        own = chapter.name == OWN_PAGE
+        ways[page] = opens, review_page.SOURCE if own else chapter.source.relative_to(root).as_posix()
+    for chapter in chapters(place):
+        ways[f"folklore/{chapter.name}"] = [], f"src/torchkata/facts/data/{chapter.name}.yaml"
+    ways |= {name: ([], path) for name, path in text_pages.TEXTS.items()}
+    return ways | {"index": ([], text_pages.SOURCE), "folklore/index": ([], folklore_pages.SOURCE)}
+
+
+def _titles(course: Sequence[Chapter]) -> dict[str, str]:
+    return {chapter.name: f"{chapter.number} {chapter.title}" for chapter in course}
+
+
 def _write_folklore(course: Sequence[Chapter], source: Path, at: Home, sections: Sections) -> None:
-    titles = {chapter.name: f"{chapter.number} {chapter.title}" for chapter in course}
+    titles = _titles(course)
     facts = all_told()
     folder = source / "folklore"
     _write(folder / "index.md", folklore_pages.index_page(facts, titles, text_pages.report(at)))
@@ -81,13 +107,8 @@ def _write_folklore(course: Sequence[Chapter], source: Path, at: Home, sections:
     _write(source / "extra" / "folklore" / "folklore.json", folklore_pages.as_json(facts, sections))
 
 
-def _write_texts(root: Path, course: Sequence[Chapter], others: Sequence[Chapter], source: Path, at: Home) -> None:
-    gallery = next((page for page in others if page.name == "gallery"), None)
-    if gallery is None:
-        raise CourseError("The course has no gallery, whose picture stands on the website's first page.")
-    titles = {chapter.name: f"{chapter.number} {chapter.title}" for chapter in course}
-    exercises = sum(len(chapter.exercises) for chapter in course)
-    landing = text_pages.landing_page(root, gallery, titles, all_told(), exercises, at)
+def _write_texts(root: Path, course: Sequence[Chapter], source: Path, at: Home) -> None:
+    landing = text_pages.landing_page(root, course, all_told(), at)
     texts = {name: text_pages.text_page(root, name, at) for name in text_pages.TEXTS}
     for name, text in {"index": landing, "404": text_pages.missing_page(), **texts}.items():
         _write(source / f"{name}.md", site_links(text))

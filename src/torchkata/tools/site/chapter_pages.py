@@ -17,13 +17,16 @@ from nbformat import NotebookNode
 from torchkata.base.shared_helpers import is_helpers
 from torchkata.facts.collection import Fact, load
 from torchkata.tools.course import Chapter, SideNotebook, read_unchecked
-from torchkata.tools.site.blocks import blocks, box_of, is_heading, with_boxes
+from torchkata.tools.site.blocks import blocks, box_of, boxed, is_heading, with_boxes
+from torchkata.tools.site.edition import edition, start_command
 from torchkata.tools.site.home import Home
 from torchkata.tools.site.live_pictures import is_picture, picture_of
+from torchkata.tools.site.ways import in_html, in_markdown, opening, released_file
 
 FOLD, END, CARD = "tk-fold", "tk-end", "tk-card"  # comments in a page's source
 ANSWER = "What happens, and why"
 IMPORTS = "Imports"
+OWN_PAGE = "review"  # its cell needs a kernel: the website asks the cards itself
 SECTION = re.compile(r"## (\d+\.\d+) ")
 EXERCISE = re.compile(r"### Exercise (\d+\.\d+) · (.+)")
 LINK = re.compile(r"\]\((?:\.\./)*(?:notebooks/)?((?:\d\d_\w+/)?\w+)\.ipynb(?:#[^)]*)?\)")
@@ -68,6 +71,7 @@ class _Writer:
         self.predicted = False  # a Predict waits for its answer
         self.folded = False  # a fold is open
         self.exercise = ""  # the number of the exercise whose card is open
+        self.answer = ""  # its id
 
     def page(self) -> ChapterPage:
         for place, cell in enumerate(self.solution.cells):
@@ -85,6 +89,9 @@ class _Writer:
             self._note_facts(cell)  # now: a cell may begin the section that it belongs to
         self._end_card()
         self._end_fold()
+        if self.chapter.name == "start":
+            title, _, text = self.cells[0].source.partition("\n\n")
+            self.cells[0].source = f"{title}\n\n{self._only_to_read()}\n\n{text}"
         notebook = nbformat.v4.new_notebook(cells=self.cells, metadata=self.solution.metadata)
         notebook.metadata.pop("torchkata", None)
         return ChapterPage(notebook, self.taught, self.frames)
@@ -119,8 +126,8 @@ class _Writer:
             self.section = (anchor, part[3:].strip())
             return [f"({anchor})="]
         if match := EXERCISE.match(part):
-            self.exercise = match[1]
-            return [f"(ex-{self._answer_after(place)})="]
+            self.exercise, self.answer = match[1], self._answer_after(place)
+            return [f"(ex-{self.answer})="]
         return []
 
     def _answer_after(self, place: int) -> str:
@@ -134,12 +141,28 @@ class _Writer:
     def _end_card(self) -> None:
         if not self.exercise:
             return
-        links = [f"Write your answer in JupyterLab: `{self.chapter.place_in_workbook.as_posix()}`."]
-        links += [f"`torchkata check {self.exercise.lstrip('0')}` judges it."] if self.exercise[0] != "0" else []
-        if colab := self.home.colab(self.chapter.release.relative_to(self.chapter.root / "notebooks").as_posix()):
-            links.append(f"[Open the chapter in Colab]({colab})")
-        self._write(["::::::{container} work\n" + "\n".join(links) + "\n::::::", f"% {CARD}"])
+        lines = [f"Write your answer in the notebook, `{self.chapter.place_in_workbook.as_posix()}` in your workbook."]
+        lines += [f"`torchkata check {self.exercise.lstrip('0')}` judges it."] if self.exercise[0] != "0" else []
+        links = [("Colab", self.home.colab(released_file(self.chapter)))]
+        links += [("Binder", self.home.binder(self.chapter.place_in_workbook.as_posix()))]
+        links += [("report its verdict", self.home.doubt_verdict(self.answer))]
+        if self.home.repository:
+            lines.append(f"Or: {' · '.join(in_markdown(links))}")
+        self._write(["::::::{container} work\n" + "\n".join(lines) + "\n::::::", f"% {CARD}"])
         self.exercise = ""
+
+    def _only_to_read(self) -> str:
+        """For the start page: where one can do what it says."""
+        links = in_html(opening(self.chapter, self.home, ""), ", ")
+        command = start_command(self.home, edition(self.chapter.root))
+        return boxed(
+            "know",
+            [
+                "**Here you can only read.** This page shows the notebook with which the course begins; “this folder” "
+                f"is where yours is. To answer its exercise, open it ({links}), or start the course on your machine:",
+                f"```bash\n{command}\n```",
+            ],
+        )
 
     # ------------------------------------------------------------ folds
 
@@ -183,7 +206,9 @@ def site_links(text: str, chapter: Chapter | None = None) -> str:
 
     def to_page(match: re.Match[str]) -> str:
         folder, _, name = match[1].rpartition("/")
-        return f"]({up}chapters/{folder}.ipynb)" if folder else f"]({up}{name}.ipynb)"
+        if folder:
+            return f"]({up}chapters/{folder}.ipynb)"
+        return f"]({up}{name}.{'md' if name == OWN_PAGE else 'ipynb'})"
 
     return LINK.sub(to_page, text)
 

@@ -16,6 +16,7 @@ MEANING = {
     "wrong": "it is not so",
     "opinion": "no program can decide it",
 }
+SOURCE = "src/torchkata/tools/site/folklore_pages.py"
 Sections = Mapping[str, tuple[str, str, str]]  # by the fact's id: page, anchor, name of the section that teaches it
 
 
@@ -28,13 +29,14 @@ def index_page(facts: Sequence[Told], titles: Mapping[str, str], report: str) ->
             "# Folklore, checked",
             "",
             f"{len(facts)} things that people say about PyTorch, and what is so. Each has a proof: a few lines of code "
-            "that run through only if the fact holds. Choose a belief to see its proof.",
+            "that run through only if the fact holds. Open a chapter, or filter all of them. A belief leads to its "
+            "proof.",
             "",
             _filters(facts, titles),
             "",
-            '<ul id="beliefs" class="beliefs">',
-            *(_row(told) for told in facts),
-            "</ul>",
+            '<div id="beliefs">',
+            *(_group(name, title, facts) for name, title in titles.items()),
+            "</div>",
             '<p id="no-belief" hidden>No belief fits. Take out a word, or choose all chapters and all verdicts.</p>',
             "",
             "## Report one",
@@ -62,12 +64,19 @@ def _filters(facts: Sequence[Told], titles: Mapping[str, str]) -> str:
     )
 
 
+def _group(chapter: str, title: str, facts: Sequence[Told]) -> str:
+    """The beliefs of a chapter, folded until somebody opens or filters them."""
+    rows = [_row(told) for told in facts if told.chapter == chapter]
+    summary = f'<summary>{escape(title)} <span class="size">{len(rows)} beliefs</span></summary>'
+    listed = "\n".join(['<ul class="beliefs">', *rows, "</ul>"])
+    return f'<details class="fold" data-chapter="{chapter}">{summary}\n{listed}\n</details>'
+
+
 def _row(told: Told) -> str:
     fact = told.fact
     link = f'<a href="{told.chapter}.html#{fact.id}">{escape(fact.belief)}</a>'
     verdict = f'<span class="verdict {fact.verdict}">{fact.verdict}</span>'
-    data = f'data-chapter="{told.chapter}" data-verdict="{fact.verdict}"'
-    return f'<li {data}>{verdict} {link}<span class="holds">{escape(fact.fact)}</span></li>'
+    return f'<li data-verdict="{fact.verdict}">{verdict} {link}<span class="holds">{escape(fact.fact)}</span></li>'
 
 
 def chapter_page(chapter: str, title: str) -> str:

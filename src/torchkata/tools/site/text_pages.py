@@ -5,19 +5,22 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from torchkata.tools.course import Chapter, read_unchecked
+from torchkata.tools.course import Chapter
 from torchkata.tools.errors import CourseError
+from torchkata.tools.site.edition import Edition, edition, start_command
+from torchkata.tools.site.hero import hero_html
 from torchkata.tools.site.home import Home
-from torchkata.tools.site.live_pictures import is_picture, picture_of
 from torchkata.tools.site.proved import Told
+from torchkata.tools.site.showcase import belief_html, chapter_cards, verdict_card
 
-PICTURE_OF = "ring_stepper()"  # the cell of the gallery whose picture stands on the landing page
 BELIEF = "03-scatter-writes-all-of-src"
-VERDICT = "docs/images/verdict.txt"  # what the check says to the wrong answer in verdict.png
+SOURCE = "src/torchkata/tools/site/text_pages.py"  # of the landing page
+ANSWER = "docs/images/answer.txt"  # the wrong answer in verdict.png
+VERDICT = "docs/images/verdict.txt"  # what the check says to it
 # the texts that are pages, by the name of the page; GitHub shows the same files
 TEXTS = {
     "learners": "docs/learners.md",
@@ -33,48 +36,28 @@ PAGE_OF = {path: f"{name}.md" for name, path in TEXTS.items()} | {"README.md": "
 FILE_LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:|#)([^)#]+)(#[^)]*)?\)")
 
 
-def landing_page(
-    root: Path, gallery: Chapter, chapters: Mapping[str, str], facts: list[Told], exercises: int, home: Home
-) -> str:
-    """The first page. chapters: title by name; exercises: how many there are."""
-    verdict = _read(root, VERDICT)
-    colab = home.colab("start/start.ipynb")
+def landing_page(root: Path, chapters: Sequence[Chapter], facts: Sequence[Told], home: Home) -> str:
+    """The first page. Raises CourseError where something is missing that it shows."""
+    now, colab = edition(root), home.colab("start/start.ipynb")
+    day = f", as of {home.day}" if home.day else ""
     return LANDING.format(
-        start=escape(start_command(home)),
+        hero=hero_html(),
+        start=_start(start_command(home, now), now),
+        edition=f"{now.in_words}{day}",
         colab=f'<a class="button" href="{colab}">Open in Colab</a>' if colab else "",
-        picture=_picture(gallery),
-        verdict=escape(verdict.rstrip()),
-        belief=_belief(next(told for told in facts if told.fact.id == BELIEF)),
+        answer=_read(root, ANSWER).rstrip(),
+        verdict=verdict_card(_read(root, VERDICT)),
+        belief=belief_html(next(told for told in facts if told.fact.id == BELIEF)),
         count=len(facts),
-        exercises=exercises,
-        chapters="\n".join(f"{title} <chapters/{name}>" for name, title in chapters.items()),
-        list="\n".join(f"- [{title}](chapters/{name}.ipynb)" for name, title in chapters.items()),
+        exercises=sum(len(chapter.exercises) for chapter in chapters),
+        chapters="\n".join(f"{one.number} {one.title} <chapters/{one.name}>" for one in chapters),
+        cards=chapter_cards(chapters, _read(root, "README.md")),
     )
 
 
-def _picture(gallery: Chapter) -> str:
-    """The explorer for the landing page; its frames are written with those of the gallery."""
-    for cell in read_unchecked(gallery.solution).cells:
-        if cell.source.strip() == PICTURE_OF:
-            return picture_of(next(output for output in cell.outputs if is_picture(output)), "")[0]
-    raise CourseError(f"The gallery has no cell {PICTURE_OF}, whose picture stands on the landing page.")
-
-
-def _belief(told: Told) -> str:
-    fact = told.fact
-    return (
-        f'<p class="saying">“{escape(fact.belief)}”</p>\n'
-        f'<p><span class="verdict {fact.verdict}">{fact.verdict}</span> {escape(fact.fact)}</p>\n'
-        '<details class="fold proof"><summary>Proof</summary>\n\n'
-        f"```python\n{fact.proof.rstrip()}\n```\n\n</details>\n"
-    )
-
-
-def start_command(home: Home) -> str:
-    """What begins the course in a terminal."""
-    if not home.repository:
-        return "make lab"
-    return f"git clone {home.repository_address} && make -C {home.repository.rpartition('/')[2]} lab"
+def _start(command: str, now: Edition) -> str:
+    where = "In a terminal" if now.released or command.startswith("git") else "In a checkout of the course"
+    return f'<p class="where">{where}:</p><div class="run"><code class="command">{escape(command)}</code></div>'
 
 
 def text_page(root: Path, name: str, home: Home) -> str:
@@ -97,7 +80,7 @@ def with_page_links(text: str, source: str, home: Home) -> str:
         path = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
         if path in PAGE_OF:
             return f"[{words}]({PAGE_OF[path]}{anchor})"
-        return f"[{words}]({home.repository_address}/blob/main/{path}{anchor})" if home.repository else words
+        return f"[{words}]({home.file(path)}{anchor})" if home.repository else words
 
     return FILE_LINK.sub(to_page, text)
 
@@ -123,7 +106,7 @@ def report(home: Home) -> str:
         "belief in one sentence, what is so in another, and a few lines of code with an `assert` that fails if it "
         "is not"
     )
-    where = f"[open an issue]({home.repository_address}/issues/new)" if home.repository else "send it to the authors"
+    where = f"[report it]({home.doubt_text('a belief')})" if home.repository else "send it to the authors"
     return f"{steps}, and {where}. [For authors](../authors.md#facts) says how it gets into the course."
 
 
@@ -134,30 +117,38 @@ hide-toc: true
 
 # torchkata
 
-::::::{{container}} lead
-A course on how PyTorch really works: JupyterLab notebooks whose exercises grade themselves.
-You predict what a few lines do and run them. Then you write code of your own, and learn at once whether it is right or,
-if not, what it does wrong and why. Every claim in the course is backed by code that runs.
-::::::
-
+<div class="hero">
+<div class="hero-words">
+<p class="lead">A course on how PyTorch really works, for people who can run a training script and want to know what
+PyTorch does in it.</p>
+<p>You predict what a few lines do, and run them. Then you write code of your own, and hear at once whether it is right
+or, if not, what it does and why. Every claim is backed by code that runs.</p>
 <div class="start">
-<code class="command">{start}</code>
-<a class="button first" href="start.html">How it begins</a>
-<a class="button" href="gallery.html">See all pictures</a>
-{colab}
+{start}
+<p><a class="button first" href="start.html">How it begins</a> <a class="button" href="gallery.html">Play with the
+pictures</a> {colab}</p>
+<p class="edition">{edition}. Free, without an account, and without a GPU.</p>
 </div>
-
-{picture}
-
-This is a ring all-reduce. Press *step*. The [gallery](gallery.ipynb) has all pictures that you can play with.
+</div>
+{hero}
+</div>
 
 ## A wrong answer and its verdict
 
-<pre class="told">{verdict}</pre>
+Count how many entries of an index write to each cell. Somebody answers:
 
-The course has {exercises} exercises, each tested with right and wrong answers. A verdict says what your code did.
+```python
+{answer}
+```
 
-## A belief, checked
+The check runs it on index tensors of many kinds, and says:
+
+<div class="shown">{verdict}</div>
+
+The course has {exercises} exercises, each tested with right and wrong answers. A verdict says what your code did, with
+the numbers of the test.
+
+## A belief and its proof
 
 {belief}
 
@@ -165,9 +156,9 @@ The course has {exercises} exercises, each tested with right and wrong answers. 
 
 ## The chapters
 
-{list}
+{cards}
 
-In the last chapter you put your answers together into a small language model and train it. You leave with
+In chapter 12 you put your answers together into a small language model and train it. You leave with
 `my_model.py`, an ONNX file that runs without PyTorch, and `my_model.html`, a page that you can send to a friend.
 
 You need Python 3.11 or newer, and no GPU. [For learners](learners.md) says how to install the course.

@@ -1,0 +1,64 @@
+"""The review page of the website: the course's questions as cards that the page asks, and remembers in the browser."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from html import escape
+
+from torchkata.facts.look import prose_html
+from torchkata.facts.questions import Question, questions
+from torchkata.tools.site.folklore_pages import Sections
+
+SOURCE = "src/torchkata/tools/site/review_page.py"
+CARDS = "cards.js"  # loaded by the page alone; a script, since pages from the file system may fetch nothing else
+PAGE = """\
+---
+hide-toc: true
+---
+
+# Review
+
+Ten questions about what you have read: is it so, not so, or only partly so? Or: what does this print? You hear at once
+what holds, and where it is taught. A card that you knew comes back later each time; one that you didn't comes back
+tomorrow.
+
+This page remembers your cards in this browser and sends them nowhere. In your workbook, `torchkata review` and
+`review.ipynb` ask the same cards, and run the proofs.
+
+<form id="ask" class="review" hidden>
+<label>Chapter <select name="chapter"><option value="">those that I have begun, or any</option>
+{chapters}</select></label>
+<button type="submit">Begin</button>
+</form>
+<div id="card" class="card" aria-live="polite"></div>
+<noscript><p>The cards need JavaScript.</p></noscript>
+<script defer src="{cards}"></script>
+"""
+
+
+def review_page(titles: Mapping[str, str]) -> str:
+    """The page as MyST Markdown. titles: of the chapters, by name."""
+    options = "".join(f'<option value="{name}">{escape(title)}</option>' for name, title in titles.items())
+    return PAGE.format(chapters=options, cards=CARDS)
+
+
+def cards_script(titles: Mapping[str, str], sections: Sections) -> str:
+    """The cards of all chapters as a script, for review.js."""
+    cards = [_card(one, name, sections) for name in titles for one in questions(name)]
+    return f"const torchkataCards = {json.dumps(cards, ensure_ascii=False, separators=(',', ':'))};\n"
+
+
+def _card(asked: Question, chapter: str, sections: Sections) -> dict[str, object]:
+    page, anchor, title = sections.get(asked.fact.id, ("", "", ""))
+    return {
+        "id": asked.fact.id,
+        "chapter": chapter,
+        "says": prose_html(asked.says) if asked.says else "",
+        "code": asked.code,
+        "choices": asked.choices,
+        "answer": asked.answer,
+        "because": prose_html(asked.because),
+        "proof": f"folklore/{chapter}.html#{asked.fact.id}",
+        "taught": [f"{page}.html#{anchor}", title] if anchor else None,
+    }
