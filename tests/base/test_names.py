@@ -93,6 +93,10 @@ def test_a_magic_hides_what_it_does_but_not_what_stands_beside_it():
     assert not names.known and names.binds == {"a"} and names.reads == {"b", "get_ipython"}
 
 
+def test_a_star_hides_what_it_binds():
+    assert not names_of("from mine import *").known and names_of("from mine import a").known
+
+
 CELLS = ["a = b", "b = 1", "c = a", "%magic", "b.d = 2", "e = e"]
 
 

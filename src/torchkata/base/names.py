@@ -28,7 +28,8 @@ class Names:
         binds: names that it binds, in its functions those that these declare global.
         changes: names whose attributes or items its own lines set: `settings.size = 3`.
         reads: names that it takes from the cells before it, names of Python's own included.
-        known: whether this is all: a magic hides what it does, and a cell that is no Python whatever it is meant to do.
+        known: whether this is all: a magic hides what it does, `from … import *` what it binds, and a cell that is no
+            Python whatever it is meant to do.
     """
 
     binds: frozenset[str] = frozenset()
@@ -66,7 +67,8 @@ def _names_in(source: str) -> Names:
     reads = frozenset([*_referenced(table), *_redone(tree)])
     if reads & binds:
         reads -= _bound_first(tree.body, table)
-    return Names(binds, changes, reads)
+    stars = any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.walk(tree))
+    return Names(binds, changes, reads, known=not stars)
 
 
 def needed(wanted: Collection[str], cells: Sequence[str], given: Collection[str] = ()) -> list[int]:
