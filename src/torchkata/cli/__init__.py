@@ -6,10 +6,8 @@ One file for each audience; `shared` holds what they have in common. A command i
 import io
 import sys
 
-from rich.text import Text
-
 from torchkata.cli import authors, learners, teachers
-from torchkata.cli.shared import app, err
+from torchkata.cli.shared import app, warn
 from torchkata.tools.course import skip_rare_formats
 from torchkata.tools.errors import CourseError
 
@@ -39,15 +37,13 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name not in EXTRAS:
             raise
-        extra = Text(f"pip install 'torchkata[{EXTRAS[error.name]}]'")
-        err.print(
-            f"This command needs {error.name}, which learning does not. In a checkout: make install. Else:", extra
-        )
+        install = f"pip install 'torchkata[{EXTRAS[error.name]}]'"
+        warn(f"This command needs {error.name}, which learning does not. In a checkout: make install. Else: {install}")
         sys.exit(2)
     except Exception as error:
         if not isinstance(error, _mendable()):
             raise
-        err.print(Text(str(error)), soft_wrap=True)
+        warn(str(error))
         sys.exit(2)
 
 

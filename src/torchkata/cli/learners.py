@@ -76,7 +76,7 @@ def _filled(folder: Path | None) -> "Place":
 def _offer_updates(outdated: "list[Chapter]") -> None:
     if not outdated:
         return
-    out.print(f"There are newer releases of: {', '.join(chapter.name for chapter in outdated)}.", soft_wrap=True)
+    say(f"There are newer releases of: {', '.join(chapter.name for chapter in outdated)}.")
     if sys.stdin.isatty() and typer.confirm("Take them now? Your answers are carried over, and a backup is kept."):
         _update_all(outdated)
     else:
@@ -89,6 +89,7 @@ def _update_all(chosen: "list[Chapter]") -> bool:
     from torchkata.tools.learning.update import update
 
     failed = changed = False
+    current: list[str] = []
     for chapter in chosen:
         for note in about_copies(chapter):
             warn(f"{chapter.name}: {note}")
@@ -99,15 +100,19 @@ def _update_all(chosen: "list[Chapter]") -> bool:
             failed = True
             continue
         if done.state == "current":
-            out.print(f"{chapter.name}: up to date")
+            current.append(chapter.name)
             continue
         changed = True
-        out.print(f"{chapter.name}: {done.state}. Answers carried over: {done.answers}; cells of your own: {done.own}.")
+        say(f"{chapter.name}: {done.state}. Answers carried over: {done.answers}; cells of your own: {done.own}.")
         for note in done.notes:
             say(f"  {note}")
         say(f"  Your copy as it was: {done.backup}")
+    if len(current) == 1:
+        say(f"{current[0]} is up to date.")
+    elif current:
+        say(f"{'The other' if changed or failed else 'All'} {len(current)} notebooks are up to date.")
     if changed:
-        out.print(RELOAD)
+        say(RELOAD)
     return not failed
 
 
@@ -125,7 +130,7 @@ def _update(chapter: Chapters = None) -> None:
             raise CourseError("There is no workbook yet. Run `torchkata lab`: it makes one and opens it.")
     done = _update_all(chosen)
     if missing:
-        out.print(f"Not in your workbook yet: {', '.join(missing)}. `torchkata lab` puts it there.", soft_wrap=True)
+        say(f"Not in your workbook yet: {', '.join(missing)}. `torchkata lab` puts it there.")
     if not done:
         raise typer.Exit(2)
 
@@ -139,24 +144,37 @@ def _check(
             help="A chapter (03 or gather_scatter) or an exercise (3.4 or segment-mean); all chapters when left out.",
         ),
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Check again whenever a notebook is saved.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Go on: check what you changed whenever you save a notebook.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
 ) -> None:
     """Check your answers: a verdict and points for each exercise. The exit code is 0 only if all are solved."""
-    from torchkata.cli.verdicts import print_checked, print_left_out, run_checks, watch_chapters
+    from torchkata.cli.verdicts import print_checked, print_json, print_left_out, run_checks, watch_chapters
     from torchkata.tools.learning.exercises import find_checkable
     from torchkata.tools.learning.hiding import hiding_notes
+    from torchkata.tools.learning.watching import Watched
     from torchkata.tools.placing import here
 
+    if watch and as_json:
+        raise CourseError("--json prints one answer and --watch never ends. Choose one of them.")
     place = here()
     chosen = find_checkable(what, place)
     for note in hiding_notes(place.workbook) if chosen else ():
         warn(note)
+    watched = [Watched(chapter, only) for chapter, only in chosen.items()] if watch else []
     results, left_out = run_checks(chosen)
-    for checked, verdicts in results.items():
-        print_checked(checked, verdicts)
-    print_left_out(left_out)
-    if watch:
-        watch_chapters(chosen, results)
+    if as_json:
+        print_json(results, left_out)
+    else:
+        for checked, verdicts in results.items():
+            print_checked(checked, verdicts)
+        print_left_out(left_out)
+    for one in watched:
+        found = results[one.chapter]
+        one.verdicts = [] if isinstance(found, CourseError) else found
+    if watched:
+        watch_chapters(watched)
     if any(isinstance(verdicts, CourseError) for verdicts in results.values()):
         raise typer.Exit(2)
     found = [one for verdicts in results.values() if not isinstance(verdicts, CourseError) for one in verdicts]
@@ -176,11 +194,11 @@ def _solution(
 
     chapter, found = find_exercise(exercise, here())
     text = solution(chapter, found, peek)
-    out.print(f"{found.title} ({chapter.name})")
-    out.print(
-        Syntax(text, "python", background_color="default", word_wrap=True) if out.is_terminal else Text(text),
-        soft_wrap=True,
-    )
+    say(f"{found.title} ({chapter.name})")
+    if out.is_terminal:
+        out.print(Syntax(text, "python", background_color="default", word_wrap=True))
+    else:
+        say(text)
 
 
 @command("reset")
@@ -191,12 +209,10 @@ def _reset(exercise: OneExercise) -> None:
 
     chapter, found = find_exercise(exercise, here())
     if reset(chapter, found):
-        out.print(
-            f"{found.id} in {chapter.name} is as it was at the beginning. Your answer stands below its check cell."
-        )
-        out.print(RELOAD)
+        say(f"{found.id} in {chapter.name} has its stub again. Your answer is kept as text below its check cell.")
+        say(RELOAD)
     else:
-        out.print(f"{found.id} is as it was at the beginning already.")
+        say(f"{found.id} already has its stub: there is no answer to take away.")
 
 
 @command("review")
@@ -291,7 +307,7 @@ def _doctor() -> None:
     from torchkata.tools.doctor import examine
 
     findings = examine()
-    table = Table(show_header=False, box=None)
+    table = Table(Column(no_wrap=True), Column(overflow="fold"), Column(no_wrap=True), show_header=False, box=None)
     for finding in findings:
         table.add_row(finding.what, Text(finding.value), "" if finding.state == "good" else finding.state)
     out.print(table)

@@ -1,5 +1,6 @@
 """What the commands of all audiences share: the application that they join, both consoles, and arguments."""
 
+from textwrap import wrap
 from typing import Annotated
 
 import typer
@@ -26,13 +27,27 @@ Chapters = Annotated[
 
 
 def say(text: str) -> None:
-    """Print text as it is, one line for each of its lines: a path in it can be copied, a bracket is no markup."""
-    out.print(Text(text), soft_wrap=True)
+    """Print text as it is, brackets too. A terminal's lines end between words, and a path that is longer than a line
+    stays whole, so that it can be copied; any other output gets one line for each line."""
+    _print(out, text)
 
 
 def warn(text: str) -> None:
     """Like `say`, on stderr."""
-    err.print(Text(text), soft_wrap=True)
+    _print(err, text)
+
+
+def _print(console: Console, text: str) -> None:
+    lines = text.split("\n")
+    if console.is_terminal:
+        lines = [part for line in lines for part in _wrapped(line, console.width)]
+    console.print(Text("\n".join(lines)), soft_wrap=True)
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    """Lines with the indent of the first."""
+    indent = line[: len(line) - len(line.lstrip())]
+    return wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [line]
 
 
 def _print_version(wanted: bool) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -45,6 +44,28 @@ def verdicts(chapter: Chapter) -> dict[str, Verdict]:
 def test_untouched(chapter: Chapter):
     found = verdicts(chapter)
     assert [(v.points, v.line) for v in found.values()] == [(0, "not solved yet.")] * 3
+
+
+def test_a_stub_is_not_run(chapter: Chapter, monkeypatch: pytest.MonkeyPatch):
+    learner_writes(
+        chapter, twice=RIGHT["twice"], thrice="def thrice(x):\n    raise   NotImplementedError # your code here\n"
+    )
+    ran: list[str] = []
+    found = check_chapter(chapter, progress=lambda *told: ran.append(told[3]))
+    assert [one.state for one in found] == ["solved", "open", "open"]
+    assert ran == ["", "twice", "twice", "guess", "thrice", ""], "the setup, an answer and its check, two stubs"
+    learner_writes(chapter, twice="def twice(x):\n    raise NotImplementedError  # your code here")
+    monkeypatch.setattr(checking, "_Run", None)
+    assert {(one.points, one.line) for one in check_chapter(chapter)} == {(0, "not solved yet.")}
+    assert {(one.points, one.state) for one in standing(chapter)} == {(0, "open")}, "not what was solved before"
+
+
+def test_an_answer_below_the_stub_counts(chapter: Chapter):
+    notebook = read(chapter)
+    place = next(n for n, cell in enumerate(notebook.cells) if cell.id == "twice")
+    notebook.cells.insert(place + 1, nbformat.v4.new_code_cell(RIGHT["twice"]))
+    nbformat.write(notebook, chapter.workbook)
+    assert [one.state for one in check_chapter(chapter)] == ["solved", "open", "open"]
 
 
 def test_a_stub_is_not_solved_yet_whatever_else_its_cell_does(chapter: Chapter):
@@ -127,6 +148,7 @@ def test_a_busy_machine_gives_cells_more_time(monkeypatch: pytest.MonkeyPatch):
 
 def test_progress_is_told_cell_by_cell(chapter: Chapter):
     told: list[tuple] = []
+    learner_writes(chapter, guess=RIGHT["guess"])
     check_chapter(chapter, {"guess"}, lambda *one: told.append(one))
     assert told == [(chapter, 0, 3, ""), (chapter, 1, 3, "guess"), (chapter, 2, 3, "guess"), (chapter, 3, 3, "")]
 
@@ -435,9 +457,3 @@ def test_ctrl_c_does_not_wait_for_the_cells(chapter: Chapter):
     command.send_signal(signal.SIGINT)
     assert command.wait() != 0 and not (folder / "ended").exists()
     assert kernels and not any(kernel.is_running() for kernel in kernels)
-
-
-def test_watching_notices_a_save(chapter: Chapter):
-    saves = checking.saved_chapters([chapter], pause=0.01)
-    threading.Timer(0.2, lambda: learner_writes(chapter, twice="def twice(x): return 1")).start()
-    assert next(saves) == chapter

@@ -141,8 +141,8 @@ def test_the_commands(chapter: Chapter, monkeypatch: pytest.MonkeyPatch):
     run = CliRunner().invoke
     learner_writes(chapter, twice="def twice(x): return 0")
     told = " ".join(run(app, ["reset", "98.1"]).stdout.split())
-    assert "twice in 98_things is as it was at the beginning" in told and "Reload Notebook from Disk" in told
-    assert "at the beginning already" in run(app, ["reset", "twice"]).stdout
+    assert "twice in 98_things has its stub again" in told and "Reload Notebook from Disk" in told
+    assert "already has its stub" in run(app, ["reset", "twice"]).stdout
     assert "return 2 * x" in run(app, ["solution", "twice", "--peek"]).stdout
     assert isinstance(run(app, ["solution", "twice"]).exception, CourseError)
 

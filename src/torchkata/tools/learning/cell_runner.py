@@ -70,6 +70,7 @@ class CellRunner:
         _open.add(self)
         self._replies: queue.Queue[str] = queue.Queue()
         self._fresh = True
+        self._ahead = ""
         threading.Thread(target=self._listen, daemon=True).start()
 
     @property
@@ -77,12 +78,25 @@ class CellRunner:
         """The number of the process."""
         return self._process.pid
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process.poll() is None
+
+    def run_ahead(self, source: str) -> None:
+        """Begin a cell without waiting for it. The next cell to `run` has to be this one."""
+        self._send(source)
+        self._ahead = source
+
     def run(self, source: str, seconds: float) -> CellResult:
         """Run a cell for at most so many seconds; then it is interrupted.
 
         Raises RunnerLost when the process has ended, or had to be ended because no interrupt reached it.
         """
-        self._send(source)
+        assert self._ahead in ("", source)
+        if not self._ahead:
+            self._send(source)
+        self._ahead = ""
         patience = seconds + (START_SECONDS if self._fresh else 0.0)
         self._fresh = False
         reply = self._wait(patience)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import psutil
+from nbformat import NotebookNode
 
-from torchkata.base.chapter import exercises_of
-from torchkata.base.remembering import Remembered, end, forget, remember
+from torchkata.base.chapter import Exercise, exercises_of
+from torchkata.base.remembering import Remembered, end, forget, read_verdicts, remember
 from torchkata.tools.course import Chapter
 from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.cell_runner import CellRunner, RunnerLost, end_all
-from torchkata.tools.learning.choosing import Cell, to_run
+from torchkata.tools.learning.choosing import Cell, as_released, to_run
 from torchkata.tools.learning.copies import about_copies
 from torchkata.tools.learning.damaged import read_learners
 from torchkata.tools.learning.outcomes import (
@@ -25,6 +25,7 @@ from torchkata.tools.learning.outcomes import (
     complaints,
     note_on_own_cell,
     verdict_of,
+    without_answer,
 )
 from torchkata.tools.learning.workbook import release_worked_on
 
@@ -70,27 +71,58 @@ def check_chapter(
     where the solutions are at hand.
 
     The setup cell, the answers and the cells that the learner added or changed are run; of the other demos those that
-    bind a name which these read. The cells run in the notebook's folder, and the verdicts are remembered in the
+    bind a name which these read. An exercise that still has its stub is open without a run of its check cells, and
+    where all have, nothing is run. The cells run in the notebook's folder, and the verdicts are remembered in the
     workbook. Raises CourseError when the workbook lacks the chapter or can't be read.
     """
-    learner = read_learners(chapter)
-    wanted = [exercise for exercise in chapter.exercises if only is None or exercise.id in only]
-    if only and not wanted:
+    if only and not wanted_of(chapter, only):
         raise CourseError(f"{chapter.name} holds no {' or '.join(only)} any more. Run `torchkata update` first.")
-    if not wanted:
-        return []
-    run = _Run(chapter, progress, tell)
-    try:
-        outcomes = run.through(to_run(chapter.master, learner, only))
-    finally:
-        run.end()
+    return check_notebook(chapter, read_learners(chapter), only, progress, tell)
+
+
+def check_notebook(
+    chapter: Chapter,
+    learner: NotebookNode,
+    only: Collection[str] | None = None,
+    progress: Progress | None = None,
+    tell: Tell | None = None,
+    start: Callable[[], CellRunner] | None = None,
+) -> list[Verdict]:
+    """Like `check_chapter`, for a learner's notebook that has been read.
+
+    start: gives the runner to begin with, a fresh one or one that has the chapter's setup cell run ahead.
+    """
+    wanted, stubs = wanted_of(chapter, only), stubs_in(chapter, learner)
+    outcomes = [one for exercise in wanted if exercise.id in stubs for one in without_answer(exercise)]
+    if any(exercise.id not in stubs for exercise in wanted):
+        answered = None if only is None else set(only) - stubs
+        run = _Run(chapter, progress, tell, start)
+        try:
+            cells = to_run(chapter.master, learner, answered)
+            outcomes += run.through([cell for cell in cells if not (cell.is_check and cell.exercise in stubs)])
+        finally:
+            run.end()
     verdicts = [verdict_of(exercise, outcomes) for exercise in wanted]
     if tell:
         for note in _notes(chapter, outcomes, verdicts):
             tell(chapter, note)
     with suppress(OSError, CourseError):  # the verdicts count, also where they cannot be kept
-        _remember(chapter, outcomes, verdicts)
+        _remember(chapter, outcomes, [verdict for verdict in verdicts if verdict.exercise.id not in stubs])
+        _forget_answers(chapter, stubs & {verdict.exercise.id for verdict in verdicts})
     return verdicts
+
+
+def wanted_of(chapter: Chapter, only: Collection[str] | None) -> list[Exercise]:
+    """The exercises of a chapter, or those with the ids in `only`."""
+    return [exercise for exercise in chapter.exercises if only is None or exercise.id in only]
+
+
+def stubs_in(chapter: Chapter, learner: NotebookNode) -> set[str]:
+    """The exercises that still have the stub of the release that the learner works on; none where that is not known."""
+    try:
+        return as_released(release_worked_on(chapter), learner)
+    except CourseError:
+        return set()
 
 
 def _notes(chapter: Chapter, outcomes: list[Outcome], verdicts: list[Verdict]) -> list[str]:
@@ -110,34 +142,21 @@ def _notes(chapter: Chapter, outcomes: list[Outcome], verdicts: list[Verdict]) -
     return notes
 
 
-def saved_chapters(chapters: Collection[Chapter], pause: float = 0.5) -> Iterator[Chapter]:
-    """Yield a chapter each time its workbook notebook is saved; never ends. `pause`: seconds between two looks."""
-    times = {chapter: _saved_at(chapter) for chapter in chapters}
-    while True:
-        time.sleep(pause)
-        for chapter, before in list(times.items()):
-            times[chapter] = _saved_at(chapter)
-            if times[chapter] != before:
-                yield chapter
-
-
-def _saved_at(chapter: Chapter) -> int:
-    """When the notebook was last written, in nanoseconds; 0 where it is missing for a moment."""
-    try:
-        return chapter.workbook.stat().st_mtime_ns
-    except FileNotFoundError:
-        return 0
-
-
 # ------------------------------------------------ running them
 
 
 class _Run:
     """The cells of one chapter on their way through a runner, and through fresh ones where they end it."""
 
-    def __init__(self, chapter: Chapter, progress: Progress | None, tell: Tell | None):
+    def __init__(
+        self,
+        chapter: Chapter,
+        progress: Progress | None,
+        tell: Tell | None,
+        start: Callable[[], CellRunner] | None = None,
+    ):
         self._chapter, self._progress, self._tell = chapter, progress, tell
-        self._runner: CellRunner | None = CellRunner(chapter.workbook.parent)
+        self._runner: CellRunner | None = start() if start else CellRunner(chapter.workbook.parent)
         self._replay: list[Cell] = []  # what went well; run again in a fresh runner
         self._deadly: set[str] = set()  # exercises whose answer ended a runner
         self._over: dict[str, str] = {}  # exercises of which nothing more is run, and why
@@ -230,6 +249,14 @@ def _remember(chapter: Chapter, outcomes: list[Outcome], verdicts: list[Verdict]
         elif verdict.solved:  # the learner's copy is of another release, in which all of it is solved too
             for digest in digests:
                 remember(workbook, Remembered(exercise, digest, "solved", hidden=hidden))
+
+
+def _forget_answers(chapter: Chapter, stubs: set[str]) -> None:
+    """Drop verdicts on answers that are stubs again. That a stub was checked in the notebook is remembered."""
+    workbook = chapter.place.workbook
+    answered = {name for (name, _), verdict in read_verdicts(workbook).items() if verdict.state != "open"}
+    for exercise in answered & stubs:
+        forget(workbook, exercise)
 
 
 def _remembered(check: Outcome, exercise: str, digest: str, hidden: bool) -> Remembered:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nbformat import NotebookNode
 
-from torchkata.base.chapter import exercises_of, is_checking, nbgraders
+from torchkata.base.chapter import Exercise, exercises_of, is_checking, nbgraders
 from torchkata.base.layout import without_layout
 from torchkata.base.names import names_of, needed
 from torchkata.tools.missing import without_notice
@@ -33,7 +33,7 @@ def to_run(master: NotebookNode, learner: NotebookNode, only: Collection[str] | 
 
     With `only` (exercises' ids) the answers of these, and the cells before their check cells that they need.
     """
-    checks, setup = checks_of(master), next(cell.source for cell in master.cells if cell.cell_type == "code")
+    checks, setup = checks_of(master), setup_of(master)
     written, demos = _written(master, learner, checks)
     chosen = [n for n, cell in written.items() if only is None or cell.exercise in only]
     places = {n: _places_of_checks(written[n].exercise, n, master, learner) for n in chosen}
@@ -46,6 +46,32 @@ def to_run(master: NotebookNode, learner: NotebookNode, only: Collection[str] | 
         for place, check in zip(places[n], checks.get(cells[n].exercise, []), strict=True):
             found.setdefault(place, []).append(check)
     return [Cell(setup), *(cell for place in sorted(found) for cell in found[place])]
+
+
+def setup_of(master: NotebookNode) -> str:
+    """The source of a chapter's setup cell."""
+    return next(cell.source for cell in master.cells if cell.cell_type == "code")
+
+
+def as_released(release: NotebookNode, learner: NotebookNode) -> set[str]:
+    """The exercises whose answer cell is the stub that was released, and that have no cell of the learner's own between
+    it and their check cells. Whatever else is in the notebook, these check cells find no answer.
+
+    Every stub of the course binds all names that its check cells ask for (a test), so that no cell before it answers.
+    """
+    exercises = {one.id: one for one in exercises_of(release.cells)}
+    last = {_answer_id(cell): n for n, cell in enumerate(learner.cells)}
+    return {name for name, one in exercises.items() if name in last and _is_stub(one, last[name], learner)}
+
+
+def _is_stub(exercise: Exercise, place: int, learner: NotebookNode) -> bool:
+    source = learner.cells[place].source
+    if source != exercise.answer and without_layout(source) != without_layout(exercise.answer):
+        return False
+    ids = [nbgraders(cell).get("grade_id") for cell in learner.cells]
+    end = max((n for n, name in enumerate(ids) if name in exercise.check_ids), default=place)
+    between = learner.cells[place + 1 : end]
+    return not any(cell.cell_type == "code" and cell.source.strip() and not is_checking(cell) for cell in between)
 
 
 def checks_of(master: NotebookNode) -> dict[str, list[Cell]]:

@@ -23,6 +23,7 @@ class Verdict:
         test: the test that failed, as its check cell names it.
         more: the sentences on further wrong items of a prediction exercise.
         details: all that the check cells said, as a notebook shows it.
+        is_open: whether there is no answer yet.
     """
 
     exercise: Exercise
@@ -30,7 +31,13 @@ class Verdict:
     line: str
     test: str = ""
     more: tuple[str, ...] = ()
-    details: tuple[str, ...] = ()
+    details: tuple[str, ...] = field(default=(), compare=False)  # they say which exercise is next
+    is_open: bool = False
+
+    @property
+    def state(self) -> str:
+        """One of remembering.STATES; an exercise that is solved in part is "wrong"."""
+        return "solved" if self.solved else "open" if self.is_open else "wrong"
 
     @property
     def solved(self) -> bool:
@@ -69,10 +76,18 @@ class Outcome:
         return self.result.error.name if self.result.error else ""
 
 
+def without_answer(exercise: Exercise) -> list[Outcome]:
+    """What an exercise's stub and its check cells come to; nothing is run."""
+    said = f"{exercise.id}: not solved yet."
+    result = CellResult(error=CellError("NotSolvedYet", said, (said,)))
+    checks = [Outcome(Cell(check.source, exercise.id, check.points), result) for check in exercise.checks]
+    return [Outcome(Cell(exercise.answer, exercise.id)), *checks]
+
+
 def verdict_of(exercise: Exercise, outcomes: list[Outcome]) -> Verdict:
     checks = [one for one in outcomes if one.cell.exercise == exercise.id and one.cell.is_check]
     if not checks:
-        return Verdict(exercise, 0.0, "its answer cell is missing from your workbook.")
+        return Verdict(exercise, 0.0, "its answer cell is missing from your workbook.", is_open=True)
     points = round(sum(one.points for one in checks), 2)
     answer = next(one for one in outcomes if one.cell.exercise == exercise.id and not one.cell.is_check)
     lines = [line for one in checks for line in complaints(one)]
@@ -83,7 +98,8 @@ def verdict_of(exercise: Exercise, outcomes: list[Outcome]) -> Verdict:
         return Verdict(exercise, points, "solved", details=tuple(details))
     items = [line for one in checks if not one.result.error for line in complaints(one)]
     more = items[1:] if items[:1] == lines[:1] else items
-    return Verdict(exercise, points, lines[0] if lines else "not solved.", _test(checks), tuple(more), tuple(details))
+    line, is_open = lines[0] if lines else "not solved.", all(one.is_open for one in checks)
+    return Verdict(exercise, points, line, _test(checks), tuple(more), tuple(details), is_open)
 
 
 def _failure(answer: Outcome) -> str:
