@@ -21,6 +21,7 @@ from torchkata import cli
 from torchkata.tools.course import chapters
 from torchkata.tools.learning.progress import MINUTES
 from torchkata.tools.placing import here
+from torchkata.tools.website import chapter_link
 
 TEXTS = sorted(
     path.relative_to(ROOT).as_posix()
@@ -235,7 +236,7 @@ def test_the_readmes_table_is_that_of_the_chapters():
         assert minutes
         wanted.append((chapter.number, chapter.title, chapter.number, minutes[1], minutes[2]))
     assert rows == wanted
-    assert places == {chapter.number: chapter.release.relative_to(ROOT).as_posix() for chapter in chapters(here())}
+    assert places == {chapter.number: chapter_link(chapter) for chapter in chapters(here())}
 
 
 # ---------------------------------------------------------------- each rule is seen to fail

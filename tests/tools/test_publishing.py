@@ -16,7 +16,9 @@ import yaml
 from tests import ROOT
 from tests.installing.package import source_tree
 from torchkata.tools import publishing
+from torchkata.tools.course import chapters
 from torchkata.tools.errors import CourseError
+from torchkata.tools.placing import here
 from torchkata.tools.publishing import release
 
 CHANGED = list(publishing.CHANGES)
@@ -26,7 +28,8 @@ CHANGED = list(publishing.CHANGES)
 def small(tmp_path: Path) -> Path:
     """What a release changes, without the rest."""
     root = tmp_path / "small"
-    for name in CHANGED:
+    releases = [chapter.release.relative_to(ROOT) for chapter in chapters(here())]
+    for name in (*CHANGED, *releases):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, root / name)
     return root
@@ -42,7 +45,7 @@ def test_a_release(tmp_path: Path):
     made = release(root, "99.1", "2027-03-04")
     assert [path.name for path in made] == ["torchkata-99.1-py3-none-any.whl", "torchkata-99.1.tar.gz"]
     assert {path.parent for path in made} == {root / "dist"}
-    module, changelog, citation = texts(root).values()
+    module, changelog, citation, _ = texts(root).values()
     assert '__version__ = "99.1"' in module
     assert "## Unreleased\n\n## 99.1, 2027-03-04\n\n- " in changelog
     cited = yaml.safe_load(citation)
@@ -81,7 +84,7 @@ def test_a_version_that_is_refused(small: Path, version: str, told: str):
 
 def test_a_build_that_fails_changes_nothing(small: Path):
     before = texts(small)
-    (small / "pyproject.toml").write_text("[project", encoding="utf-8")
+    (small / "pyproject.toml").write_text("[project]\nname = 3", encoding="utf-8")
     with pytest.raises(CourseError, match="could not be built"):
         release(small, "99.1", "2027-03-04")
     assert texts(small) == before and not (small / "dist").exists()

@@ -21,7 +21,10 @@ from pathlib import Path
 from packaging.version import InvalidVersion, Version
 
 from torchkata.base.places import course_of_package
+from torchkata.tools.course import chapters
 from torchkata.tools.errors import CourseError
+from torchkata.tools.placing import Place
+from torchkata.tools.website import linked
 
 NOT_COPIED = (".git", ".venv", "build", "dist", "workbook", "*.egg-info", "__pycache__", ".*_cache")
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_{kind}(sys.argv[1])"
@@ -99,10 +102,15 @@ def _cited(citation: Path, version: str, day: str) -> str:
     return "\n".join([*lines, f"date-released: {day}"]) + "\n"
 
 
+def _linked(readme: Path, version: str, day: str) -> str:
+    return linked(readme.read_text(encoding="utf-8"), chapters(Place(readme.parent)))
+
+
 CHANGES: dict[str, Callable[[Path, str, str], str]] = {
     "src/torchkata/__init__.py": _with_version,
     "CHANGELOG.md": _dated,
     "CITATION.cff": _cited,
+    "README.md": _linked,
 }
 
 
