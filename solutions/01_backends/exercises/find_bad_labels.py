@@ -99,13 +99,13 @@ with check("find-bad-labels") as test:
     known = (
         mistake("The labels belong to the caller: they must stay as they are.", stage="arguments"),
         mistake(
-            "None came back: where nothing is bad, an empty tensor of shape (0, ndim) is asked for.",
+            "Your function returned None. If nothing is bad, return an empty tensor of shape (0, ndim).",
             when=lambda seen: seen.value is None and len(reference(*seen.args, **seen.kwargs)) == 0,
         ),
-        mistake("None came back: the function must return the positions.", when=lambda seen: seen.value is None),
+        mistake("Your function returned None, but it must return the positions.", when=lambda seen: seen.value is None),
         mistake("Positions are int64, as from nonzero: {detail}.", stage="dtype"),
         mistake(
-            "The function is to report all bad labels; cross_entropy itself stops at the first one: {detail}.",
+            "Your function must report all bad labels, while cross_entropy itself stops at the first one: {detail}.",
             raises=r"Target -?\d+ is out of bounds",
         ),
         mistake(the_positions, gives=values),
@@ -130,15 +130,15 @@ with check("find-bad-labels") as test:
             when=lambda seen: seen.args[0].dim() != 1,
         ),
         mistake(
-            "One column for each bad label came out; asked for is one row for each.",
+            "Your result has one column for each bad label, but it must have one row for each.",
             gives=lambda *call, **named: reference(*call, **named).t(),
         ),
         mistake(
-            "Negative labels other than ignore_index are out of bounds too: -1 does not mean 'last class' here.",
+            "Negative labels other than ignore_index are also out of bounds: -1 does not mean 'last class' here.",
             gives=if_bad(lambda label, classes, ignored: label >= classes and label != ignored),
         ),
         mistake(
-            "Labels that are too large are out of bounds too.",
+            "Labels that are too large are also out of bounds.",
             gives=if_bad(lambda label, classes, ignored: label < 0 and label != ignored),
         ),
         mistake(

@@ -113,7 +113,7 @@ with check("move-batch") as test:
 
         return (
             mistake(
-                "Nothing came back: the function must return the moved batch.",
+                "Your function returned nothing, but it must return the moved batch.",
                 when=lambda seen: "batch" in differ(seen, "types") and seen["types"]["batch"] == "NoneType",
             ),
             mistake(into_string, raises="RecursionError"),
@@ -156,7 +156,7 @@ with check("move-batch") as test:
 
     test("one tensor")
     judge("one tensor")
-    only_floats = "A float tensor moved, this one of whole numbers did not: labels must move as well."
+    only_floats = "A float tensor moved, but this integer tensor did not. Labels must also move."
     judge("labels", "meta", mistake(only_floats, when=lambda seen: seen["devices"]["batch"] == "cpu"))
 
     test("a dict of two tensors")
@@ -260,7 +260,7 @@ with check("move-batch") as test:
                 when=lambda seen: "ndarray" in kinds and not as_wanted(seen, "types"),
             ),
             mistake(
-                "A parameter, or another subclass of Tensor, is a tensor as well (isinstance says so): it moves.",
+                "A parameter, or another subclass of Tensor, is also a tensor (isinstance says so), so it must move.",
                 when=lambda seen: wanted["types"].get("batch[1]") == "tensor" and not as_wanted(seen, "devices"),
             ),
             mistake(as_fields, raises="argument", when=lambda seen: "Pair" in kinds),

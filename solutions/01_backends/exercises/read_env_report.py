@@ -306,12 +306,12 @@ with check("read-env-report") as test:
     judge_version("2.13.0", "2.100", "torch-too-old", as_text_low)
 
     test.hidden("exactly the demanded version")
-    exact = mistake("The demanded version itself is not too old.", gives="torch-too-old")
+    exact = mistake("A version equal to needs_torch is not too old.", gives="torch-too-old")
     for installed, needed in (("2.13.0", "2.13"), ("2.13.0", "2.13.0"), ("2.13.0+cu126", "2.13"), ("2.9.1", "2.9.1")):
         judge_version(installed, needed, "ok", exact)
 
     test.hidden("the third number counts too")
-    third = mistake("The third number of a version counts as well: 2.9.0 is older than 2.9.1.", stage="value")
+    third = mistake("The third number of a version also counts: 2.9.0 is older than 2.9.1.", stage="value")
     judge_version("2.9.0", "2.9.1", "torch-too-old", third)
     judge_version("2.9.2", "2.9.1", "ok", third)
     judge_version("2.9.10", "2.9.9", "ok", as_text_high)
@@ -329,8 +329,8 @@ with check("read-env-report") as test:
 
     test.hidden("'-1', '-1,0', and '5' on two cards hide everything")
     not_only_empty = mistake(
-        "An empty CUDA_VISIBLE_DEVICES is not the only one that hides everything: '-1', or a first entry that is no "
-        "card of this machine, does it too.",
+        "An empty CUDA_VISIBLE_DEVICES is not the only one that hides everything: '-1' also does, and so does"
+        " any first entry that is not a card of this machine.",
         stage=("raised", "value"),
     )
     stops = mistake(

@@ -116,8 +116,8 @@ with check("resolve-device") as test:
 
     test("spec None: cuda if there is one, else the CPU")
     here_not_there = mistake(
-        "The CPU came back although there are CUDA devices: `counts` says what there is, not the machine on which this "
-        "runs.",
+        "Your function returned the CPU although there are CUDA devices. `counts` says what there is, not the"
+        " machine on which this runs.",
         gives=cpu,
     )
     judge(observe(resolve_device, None, {"cuda": 2}), "cuda:0", here_not_there)

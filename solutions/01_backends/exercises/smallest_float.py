@@ -103,7 +103,7 @@ with check("smallest-float") as test:
         """The smallest magnitude of the elements that are not zero."""
         return min([abs(v) for v in x.flatten().tolist() if v != 0], default=1.0)
 
-    by_range = "The range fits, the precision does not: {detail}. Convert and look at the relative error too."
+    by_range = "The range fits, but the precision does not: {detail}. Convert, and look at the relative error."
     by_eps = (
         "You decided by machine epsilon without looking at the numbers: overflow or exactly representable values are "
         "missed ({detail})."
@@ -271,7 +271,8 @@ with check("smallest-float") as test:
     )
     subnormal_too = mistake(subnormal.sentence, gives=torch.float32, when=subnormal.when)
     asks_again = mistake(
-        "A tensor that is bfloat16 already may fit float16, which comes first: go through the list for it, too.",
+        "A tensor that is already bfloat16 may fit float16, which comes first. Go through the list for it as "
+        "for any other.",
         gives=torch.bfloat16,
     )
     judge(torch.tensor([0.1, 65504.0, 6e-8], dtype=torch.float16), 0.0, torch.float16, subnormal, subnormal_too)

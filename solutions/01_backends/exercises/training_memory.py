@@ -183,7 +183,7 @@ with check("training-memory") as test:
                 when=lambda seen: seen["report"]["gradients"] == 0 < gradients,
             ),
             mistake(
-                "The optimizer holds nothing before its first step (state is created lazily): measure after step().",
+                "The optimizer has no state before its first step (state is created lazily). Measure after step().",
                 when=lambda seen: seen["report"]["optimizer"] == 0 < optimizer,
             ),
             mistake(
@@ -246,7 +246,7 @@ with check("training-memory") as test:
         rest,
         2 * rest + 4 * 4,
         mistake(
-            "Frozen parameters take memory as well: all parameters are asked for.",
+            "Frozen parameters also take memory, so count all parameters.",
             when=lambda seen: seen["report"]["parameters"] == rest,
         ),
         mistake(
@@ -308,7 +308,7 @@ with check("training-memory") as test:
         27688,
         2 * 27688 + 6 * 4,
         mistake(
-            "Buffers are no parameters: the state_dict holds both.",
+            "Buffers are not parameters; the state_dict contains both.",
             when=lambda seen: seen["report"]["parameters"] == 27688 + 400,
         ),
     )
@@ -348,9 +348,9 @@ with check("training-memory") as test:
                 4 * hidden + 2 * outputs,
                 4 * hidden + outputs + inputs,
             ),
-            "The loss function saves tensors as well: it must run inside the hooks.": (expected - 2 * outputs,),
-            "The batch counts too where it is saved: the first layer needs x for the gradient of its weight, the loss "
-            "needs y.": (expected - inputs, expected - inputs - outputs, expected - outputs),
+            "The loss function also saves tensors, so it must run inside the hooks.": (expected - 2 * outputs,),
+            "The batch also counts if it is saved: the first layer needs x for the gradient of its weight, "
+            "the loss needs y.": (expected - inputs, expected - inputs - outputs, expected - outputs),
         }
         seen = observe_scenario(with_mlp, training_memory, *batch(size))
         seen.that(not isinstance(seen.value, str), f"No activations were reported: {seen.value}.", stage="type")
@@ -484,7 +484,7 @@ with check("training-memory") as test:
         when=lambda seen: seen.value == expected / 2,
     )
     no_labels = mistake(
-        "The labels are saved for backward as well: the batch counts where it is saved.",
+        "The labels are also saved for backward. The batch counts if it is saved.",
         when=lambda seen: seen.value == expected - 16 * 8,
     )
     in_weight = mistake(
@@ -493,8 +493,8 @@ with check("training-memory") as test:
         when=lambda seen: seen.value > expected,
     )
     frozen_weight = mistake(
-        "A frozen weight is a parameter as well: backward needs it to go on to the layers below, so it is saved, and "
-        "its storage is left out.",
+        "A frozen weight is also a parameter. Backward needs it to go on to the layers below, so it is saved,"
+        " and its storage is left out.",
         when=lambda seen: seen.value == expected + 64 * 64 * 4,
     )
     for idea, name, *mistakes in (

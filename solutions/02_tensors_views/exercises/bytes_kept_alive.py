@@ -101,7 +101,8 @@ with check("bytes-kept-alive") as test:
     )
     seen.expecting(
         mistake(
-            "The storages are to be added up; you took the largest one.", when=lambda seen: seen["two batches"] == 8192
+            "Your function returned the largest storage, but it must add up all storages.",
+            when=lambda seen: seen["two batches"] == 8192,
         )
     ).returns(
         {

@@ -68,8 +68,8 @@ with check("drop-lowest") as test:
         ),
         mistake("You dropped the first k positions, not the k smallest values.", gives=torch.tensor([3, 2, 5])),
         mistake(
-            "The values are right, their order is not: sorting (or topk) forgets where they came from. "
-            "Keep the positions.",
+            "The values are right, but their order is not: sorting (or topk) loses where they came from. Keep"
+            " the positions.",
             stage="value",
             when=lambda seen: sorted(seen.value.tolist()) == [3, 4, 5],
         ),
@@ -83,7 +83,7 @@ with check("drop-lowest") as test:
     test("negative numbers are smaller than positive ones")
     observe(drop_lowest, torch.tensor([3.0, -5, 1, -2]), 2).returns(
         torch.tensor([3.0, 1]),
-        mistake("You went by the absolute values: -5 is the smallest of these.", gives=torch.tensor([3.0, -5])),
+        mistake("You used the absolute values, but -5 is the smallest of these.", gives=torch.tensor([3.0, -5])),
     )
 
 # %% check="drop-lowest" points=0.5

@@ -122,7 +122,7 @@ with check("memory-cells") as test:
         when=lambda seen: seen.value.unique().numel() == seen.value.numel(),
     )
     looked_up = mistake(
-        "The third row got the cell of the first, which holds the same value: equal values lie in cells of their own.",
+        "The third row got the cell of the first, which has the same value. Equal values are in different cells.",
         gives=torch.tensor([[0, 0], [1, 1], [0, 0]]),
     )
     seen = observe(memory_cells, torch.tensor([8.0, 5, 9]).expand(4, 3))
@@ -184,7 +184,7 @@ with check("memory-cells") as test:
         observe(memory_cells, empty).returns(
             torch.empty(empty.shape, dtype=torch.int64),
             mistake("Cell numbers are int64, also where there are none: {detail}", stage="dtype"),
-            mistake("An empty tensor lies in no cell; the result has its shape: {detail}.", stage=("raised", "shape")),
+            mistake("An empty tensor has no cells; the result has its shape: {detail}.", stage=("raised", "shape")),
         )
 
     test.hidden("values that tell nothing: all equal, and nobody reads them")

@@ -172,7 +172,7 @@ with check("padding-mask") as test:
     test.hidden("two masks of the same lengths, the first overwritten before the second is made")
     observe_scenario(two_masks, padding_mask, three).returns(
         {"first": ~real, "second": real},
-        mistake("The two masks share their memory: each call must make a mask of its own.", stage="value"),
+        mistake("The two masks share their memory. Each call must create its own mask.", stage="value"),
     )
 
     wrong_device = "The result is on the wrong device: build the mask on the device of lengths."

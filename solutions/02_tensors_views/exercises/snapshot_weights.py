@@ -113,8 +113,8 @@ with check("snapshot-weights") as test:
     overwritten = ", ".join(name for name in taken if taken[name] != seen["later"][name])
     seen.that(
         not overwritten,
-        "The snapshot changed when the model was trained: it holds other names for the same memory, not copies "
-        f"({overwritten}).",
+        "The snapshot changed when the model was trained, because it has other names for the same memory and "
+        f"not copies ({overwritten}).",
         stage="aliasing",
     )
 
@@ -195,7 +195,7 @@ with check("snapshot-weights") as test:
         f"Keys that state_dict() does not have: {extra}. Non-persistent buffers do not belong in it.",
         stage="shape",
     )
-    seen.that(seen["before"] == seen["after"], "Loading the snapshot does not bring the old outputs back.")
+    seen.that(seen["before"] == seen["after"], "Loading the snapshot does not restore the old outputs.")
 
     ### BEGIN HIDDEN TESTS
     def after_a_backward(snapshot):

@@ -209,8 +209,8 @@ with check("view-strides") as test:
     judge(observed, (3, 1), splitting, no_return, mistake(exchanged, gives=(1, 2)))
     observed = observe(view_strides, (6,), (5,), (2, 3))
     not_contiguous = mistake(
-        "A non-contiguous tensor can have views too: splitting a dimension is always possible, merging only needs "
-        "neighbours that continue each other.",
+        "A non-contiguous tensor can also have views: splitting a dimension is always possible, merging only "
+        "needs neighbours that continue each other.",
         when=lambda seen: seen.value is None,
     )
     known = [not_contiguous, mistake(fresh, gives=(3, 1)), mistake(exchanged, gives=(5, 10))]
@@ -303,8 +303,7 @@ with check("view-strides") as test:
     test.hidden("sizes whose product no int64 holds")
     wide = 2**40
     too_narrow = mistake(
-        "The sizes may be larger than any memory: np.prod counts in int64 and overflows without a word; math.prod "
-        "does not.",
+        "The sizes may be larger than any memory. np.prod counts in int64 and overflows silently; math.prod does not.",
         stage=("raised", "value", "type"),
     )
     judge(observe(view_strides, (wide, wide), (wide, 1), (wide * wide,)), (1,), "", too_narrow)

@@ -109,7 +109,7 @@ with check("count-writers") as test:
             IndexError,
             RuntimeError,
             ValueError,
-            because=f"Value {value} lies outside the target and must raise (negative values too).",
+            because=f"Value {value} is outside the target and must raise (so must negative values).",
         )
 
     ### BEGIN HIDDEN TESTS
@@ -183,7 +183,7 @@ with check("count-writers") as test:
             IndexError,
             RuntimeError,
             ValueError,
-            because=f"Value {value} lies outside the target and must raise (negative values too).",
+            because=f"Value {value} is outside the target and must raise (so must negative values).",
         )
 
     test.hidden("50 random indices")

@@ -139,7 +139,7 @@ with check("label-log-prob") as test:
     seen.leaves_arguments_alone()
 
     squeezed = mistake(
-        "A squeeze() without an argument removes every dimension of size 1, a batch of one too: name the dimension.",
+        "A squeeze() without an argument removes every dimension of size 1, even a batch of one. Name the dimension.",
         when=lambda seen: seen.value.shape == seen.args[1].squeeze().shape != seen.args[1].shape,
     )
 

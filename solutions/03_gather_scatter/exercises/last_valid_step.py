@@ -68,7 +68,7 @@ with check("last-valid-step") as test:
     some_h = (torch.arange(1.0, 61) * 37 % 61).reshape(3, 5, 4)
     seen = observe(last_step, some_h, torch.tensor([5, 1, 3]))
     mistakes = {
-        "Gather wants an index with as many dimensions as h (3): give lengths two more.": "same number of dimensions",
+        "gather needs an index with as many dimensions as h (3): give lengths two more.": "same number of dimensions",
         "Gather does not broadcast: an index of shape (B, 1, 1) fetches one number per sequence, "
         "the first feature. Expand it to (B, 1, D).": lambda seen: (
             seen.value.flatten().tolist() == [h[0].item() for h in (some_h[0, 4], some_h[1, 0], some_h[2, 2])]
@@ -187,7 +187,7 @@ with check("last-valid-step") as test:
     observe(last_step, some_h, torch.tensor([3, 2, 0])).returns(
         reference,
         mistake(
-            "A nan or inf in the chosen step itself must stay: only the padding is to be ignored.",
+            "A nan or inf in the chosen step itself must be kept; only the padding should be ignored.",
             when=lambda seen: seen.value.isfinite().all(),
         ),
         mistake(

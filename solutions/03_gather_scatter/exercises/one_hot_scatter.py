@@ -100,9 +100,9 @@ with check("one-hot-scatter") as test:
     test("smooth = 0.1: every row sums to 1")
     seen = observe(soft_targets, four_labels, 5, smooth=0.1)
     mistakes = {
-        "`smooth` was not used: every class is to get smooth / C.": plain_rows,
-        "You spread the smoothing over the C-1 other classes; here it goes over all C "
-        "(the label gets its share too, as in cross_entropy).": torch.where(plain_rows == 1, 0.9, 0.025),
+        "`smooth` was not used, but every class should get smooth / C.": plain_rows,
+        "You spread the smoothing over the C-1 other classes, but here it goes over all C, so the label also "
+        "gets its share, as in cross_entropy.": torch.where(plain_rows == 1, 0.9, 0.025),
         "The rows must sum to 1: the label gets 1 - smooth on top of smooth / C.": lambda seen: (
             not seen.value.sum(-1).sub(1).abs().lt(1e-4).all()
         ),
@@ -130,7 +130,7 @@ with check("one-hot-scatter") as test:
     some_labels = torch.tensor([2, -100, 0, 3])
     seen = observe(soft_targets, some_labels, 4, ignore_index=-100)
     mistakes = {
-        "The ignore_index may lie outside 0..C-1: scatter must never see it.": "out of bounds",
+        "The ignore_index may be outside 0..C-1, so scatter must never see it.": "out of bounds",
         "The ignored rows carry a 1: the harmless index you used for them must be blanked afterwards.": lambda seen: (
             ignored_rows(seen).eq(1).any()
         ),
@@ -147,8 +147,8 @@ with check("one-hot-scatter") as test:
     seen.returns(
         torch.tensor([[0.0, 0, 1], [0, 0, 0], [0, 1, 0], [0, 0, 0]]),
         mistake(
-            "The rows of ignore_index must be zero where it is a legal class, too. "
-            "(Is 0 taken for 'no ignore_index'? Only None means that.)",
+            "The rows of ignore_index must also be zero if it is a legal class. (Is 0 taken for 'no "
+            "ignore_index'? Only None means that.)",
             gives=torch.tensor([[0.0, 0, 1], [1, 0, 0], [0, 1, 0], [1, 0, 0]]),
         ),
     )
@@ -200,7 +200,7 @@ with check("one-hot-scatter") as test:
                 raises="out of bounds|no larger than self",
                 when=lambda seen: seen.args[0].dim() > 1 and seen.kwargs.get("ignore_index", 0) in range(seen.args[1]),
             ),
-            mistake("The ignore_index may lie outside 0..C-1: scatter must never see it.", raises="out of bounds"),
+            mistake("The ignore_index may be outside 0..C-1, so scatter must never see it.", raises="out of bounds"),
         )
         seen.leaves_arguments_alone()
         follows_the_rule(seen)

@@ -75,7 +75,7 @@ with check("weighted-histogram") as test:
         lost: [torch.tensor([1.0, 4, 0, 8, 0]), torch.tensor([1.0, 2, 0, 8, 0])],
         "Those are counts; the weights are not used.": torch.tensor([1.0, 2, 0, 1, 0]),
         "The weights of a bin are summed, not averaged.": torch.tensor([1.0, 3, 0, 8, 0]),
-        "The mean counts the zero that you started from as well, and asked for is the sum.": torch.tensor(
+        "Your result is a mean that includes the zero you started from, but it should be the sum.": torch.tensor(
             [0.5, 2, 0, 4, 0]
         ),
         "There must be n bins, empty ones at the end included: {detail}": {"stage": "shape"},

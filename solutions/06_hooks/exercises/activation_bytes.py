@@ -93,13 +93,13 @@ def watched(measure, model, x):
 
 
 sentences = {
-    "params": "Parameters or buffers are included: Linear saves its weight too (as a transposed view). Exclude by "
-    "storage, not by object identity.",
-    "buffers": "The model's buffers are included, such as the running statistics of a batch norm: leave them out with "
-    "the parameters.",
-    "frozen": "Frozen parameters are included: all parameters are left out, trained or not.",
-    "lost": "Storages are missing: what pack neither returns nor keeps is freed during forward, and its address is "
-    "given to the next one.",
+    "params": "Your count includes parameters or buffers. A Linear also saves its weight, as a transposed "
+    "view, so exclude by storage and not by object identity.",
+    "buffers": "Your count includes the model's buffers, such as the running statistics of a batch norm. "
+    "Leave them out together with the parameters.",
+    "frozen": "Your count includes frozen parameters. Leave out all parameters, whether they are trained or not.",
+    "lost": "Storages are missing. Whatever pack neither returns nor keeps is freed during forward, and its "
+    "address is used for the next tensor.",
     "shape": "Two storages of one shape are two storages.",
     "twice": "A storage that is saved through two views, or twice, was counted twice.",
     "numel": "That is the number of elements, not bytes; half precision takes two bytes each.",
@@ -209,7 +209,7 @@ with check("activation-bytes") as test:
                 ),
             ),
             mistake(
-                "A saved mask is a tensor, too: every dtype counts, bool as well.",
+                "Your count leaves out a saved mask. Every dtype counts, including bool.",
                 when=lambda seen: came == 0 and "mask" in note,
             ),
         ]
@@ -377,7 +377,8 @@ with check("activation-bytes") as test:
             not changed,
             f"The model or x was changed ({changed}).",
             mistake(
-                "The hooks of saved tensors are still on: enter them by `with`, so that they end with the block.",
+                "The hooks of saved tensors are still on after the call. Enter them with `with`, so that they"
+                " end with the block.",
                 when=lambda seen: seen["changed"] == ["hooks of saved tensors"],
             ),
             stage="arguments",

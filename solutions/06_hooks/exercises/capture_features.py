@@ -111,8 +111,8 @@ with check("capture-features") as test:
         return name != "head" or len(seen.value[1][name]) > 1
 
     children_only = (
-        "Only direct children are found; 'body.0' lives deeper. "
-        "Look the names up in named_modules() or with get_submodule()."
+        "Your function finds only direct children, and 'body.0' is deeper. Look up the names in "
+        "named_modules() or with get_submodule()."
     )
     known = [
         mistake(children_only, raises=r"(Key|Attribute)Error.*body\.0"),
@@ -254,8 +254,8 @@ with check("capture-features") as test:
         came, went = seen["hooks"]["came"], seen["hooks"]["went"]
         seen.that(
             not went,
-            "Someone else's hook disappeared: remove your own handles only, never clear the dictionary "
-            f"({', '.join(went)}).",
+            f"A hook that isn't yours disappeared ({', '.join(went)}). Remove your own handles only, and never"
+            " clear the dictionary.",
             stage="rule",
         )
         seen.that(not came, sentence.replace("{places}", ", ".join(dict.fromkeys(came))), stage="rule")
@@ -264,8 +264,8 @@ with check("capture-features") as test:
     x = torch.tensor([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
     seen = observe_scenario(with_hooks_of_others, capture_features, x).expecting(
         mistake(
-            "Only direct children are found; 'body.0' lives deeper. Look the names up in named_modules() or with "
-            "get_submodule().",
+            "Your function finds only direct children, and 'body.0' is deeper. Look up the names in "
+            "named_modules() or with get_submodule().",
             raises=r"(Key|Attribute)Error.*body\.0",
         )
     )
@@ -328,7 +328,7 @@ with check("capture-features") as test:
         "An unknown name must raise KeyError with that name before anything runs; "
         "otherwise a typo gives an empty result."
     )
-    too_late = "The unknown name was refused, but hooks for the other names stayed: look all names up first."
+    too_late = "The unknown name was refused, but hooks for the other names were left behind. Look up all names first."
     for idea, names, unknown in [
         ("an unknown name after known ones", ["body.0", "head", "haed"], "haed"),
         ("an unknown name before known ones", ["body.7", "head"], "body.7"),
@@ -339,7 +339,7 @@ with check("capture-features") as test:
         raised, message = seen["raised"]
         seen.that(raised != "nothing", refused, stage="raised")
         seen.that(raised == "KeyError", f"An unknown name must raise KeyError; it raised {raised}.", stage="raised")
-        seen.that(seen["runs"] == 0, "The model ran before the unknown name was refused: look all names up first.")
+        seen.that(seen["runs"] == 0, "The model ran before the unknown name was refused. Look up all names first.")
         judge_hooks(seen, too_late)
         seen.that(unknown in message, "The KeyError must name the unknown name.", stage="raised")
     ### END HIDDEN TESTS
@@ -372,7 +372,8 @@ with check("capture-features") as test:
     before, after = first(x), second(first(x).relu())
     seen = observe_scenario(before_in_place, capture_features, x).expecting(
         mistake(
-            "A name was not found: '' is the model itself, and a dotted name may lie deeper than named_children().",
+            "A name was not found. '' means the model itself, and a dotted name may be deeper than "
+            "named_children() goes.",
             raises="KeyError|AttributeError",
         )
     )
@@ -390,7 +391,7 @@ with check("capture-features") as test:
             when=lambda seen: torch.equal(seen.value["0"][0], before.relu()),
         ),
         mistake(
-            "A feature changed when the returned output was changed in place: every feature needs memory of its own.",
+            "A feature changed when the returned output was changed in place. Every feature needs its own memory.",
             when=lambda seen: any((entries[0] == 7).all() for entries in seen.value.values()),
         ),
         because="Each name has a list: the outputs of its layer, one for each call, as they were at that moment.",
@@ -428,16 +429,16 @@ with check("capture-features") as test:
             when=lambda seen: len(seen.value[1]["cell"]) == 1,
         ),
         mistake(
-            "A layer that was not called has an empty list: its name is a key of the dict all the same.",
+            "The name of a layer that was not called must still be a key of the dict, with an empty list.",
             when=lambda seen: "idle" not in seen.value[1],
         ),
         mistake(
-            "The entries stand in the order of the calls.",
+            "The entries must be in the order of the calls.",
             when=lambda seen: torch.allclose(seen.value[1]["cell"][0], three),
         ),
         mistake("A feature has the dtype of the output: {detail}.", stage="dtype"),
         mistake("The model's output may be of any kind, here a dict: return it as it is.", raises="AttributeError"),
-        mistake("The arguments of the call must all reach the model, those given by keyword too.", raises="TypeError"),
+        mistake("All arguments of the call must reach the model, including keyword arguments.", raises="TypeError"),
     )
     seen.that(seen.value[0]["state"].requires_grad, "The returned output has lost its graph.", stage="gradient")
 
@@ -485,7 +486,7 @@ with check("capture-features") as test:
             when=lambda seen: torch.allclose(seen.value[0], frozen(x)),
         ),
         mistake(
-            "Layers 'left.1' and 'right.1' are two: a dotted name must be found as a whole.",
+            "Layers 'left.1' and 'right.1' are two different layers. Look up a dotted name as a whole.",
             when=lambda seen: any(len(entries) > 1 for entries in seen.value[1].values()),
         ),
     )

@@ -88,8 +88,8 @@ with check("gradient-reversal") as test:
         return lambda seen: torch.allclose(seen[0]["gradient"], torch.tensor(row))
 
     late = mistake(
-        "The first call is not reversed, the next one is: a module hook that is registered inside forward counts from "
-        "the next call on. Register it in __init__.",
+        "The first call is not reversed, but the next one is. A module hook that is registered inside forward"
+        " works only from the next call on. Register it in __init__.",
         when=lambda seen: first_is(202.0, 2020.0)(seen) and not first_is(202.0, 2020.0)([seen[1]]),
     )
     old_hook = mistake(
@@ -113,14 +113,14 @@ with check("gradient-reversal") as test:
         ),  # 2 * (100 - 0.5 * 1), 2 * (1000 - 0.5 * 10)
         "The gradient of x is wrong: that of the label branch as it is, that of the domain branch times -lambda_.",
         mistake(
-            "The label branch got a reversed gradient too: the hook sits on x itself, so it sees the sum over all "
-            "consumers.",
+            "The label branch also got a reversed gradient. The hook is on x itself, so it sees the sum over "
+            "all consumers.",
             when=first_is(-101.0, -1010.0),
         ),
         late,
         mistake(
-            "The gradient is unchanged: what should reverse it is never called, or its result is not returned. PyTorch "
-            "never calls a method `backward` of a module, and takes what a hook returns.",
+            "The gradient is unchanged, because what should reverse it is never called, or its result is not "
+            "returned. PyTorch never calls a module's method `backward`, and uses only what a hook returns.",
             when=first_is(202.0, 2020.0),
         ),
         mistake("The sign is right but lambda_ is not applied.", when=first_is(198.0, 1980.0)),
@@ -197,12 +197,12 @@ with check("gradient-reversal") as test:
             torch.allclose(grad, -0.5 * rows),
             "The gradient must be -lambda_ times the one that came in, each time.",
             mistake(
-                "The first call is reversed, and a later one is not any more: the hook must stay.",
+                "The first call is reversed, but a later one isn't. The hook must stay registered.",
                 when=lambda seen: torch.allclose(seen[0], -0.5 * rows) and torch.allclose(seen[2], rows),
             ),
             mistake(
-                "The first call is not reversed, the next one is: a module hook that is registered inside forward "
-                "counts from the next call on. Register it in __init__.",
+                "The first call is not reversed, but the next one is. A module hook that is registered inside"
+                " forward works only from the next call on. Register it in __init__.",
                 when=lambda seen: (
                     torch.allclose(seen[0], rows)
                     and torch.allclose(seen[1], -0.5 * rows)
@@ -275,7 +275,7 @@ with check("gradient-reversal") as test:
     seen = observe_scenario(state_of, GradientReversal)
     seen.that(seen["kind"] == "a module", "GradientReversal must be an nn.Module.", stage="type")
     seen.that(seen["parameters"] == 0, "lambda_ is no parameter: the optimizer would train it.")
-    seen.that(seen["state"] == [], f"The state_dict must be empty; it holds {', '.join(seen['state'])}.")
+    seen.that(seen["state"] == [], f"The state_dict must be empty, but it contains {', '.join(seen['state'])}.")
 
     def schedule(answer, x):
         """lambda_ changes during training; at last in eval mode."""
@@ -297,7 +297,7 @@ with check("gradient-reversal") as test:
                 when=lambda seen: all(torch.allclose(came, seen[0]) for came in seen.value),
             ),
             mistake(
-                "In eval mode the gradient must be reversed, too.",
+                "In eval mode the gradient must also be reversed.",
                 when=lambda seen: torch.allclose(seen[3], -2 * rows) and not torch.allclose(seen[4], -2 * rows),
             ),
             stage="gradient",

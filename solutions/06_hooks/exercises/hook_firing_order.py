@@ -155,12 +155,12 @@ with check("hook-firing-order") as test:
     odd = ", ".join(dict.fromkeys(label for label in came if label not in fired))
     seen.that(
         not odd,
-        f"The list holds something that is none of the ten labels: {odd}.",
-        mistake("In a string, a comma must stand between two labels.", when=lambda seen: len(came) == 1),
+        f"Your list contains something that is none of the ten labels: {odd}.",
+        mistake("In a string, put a comma between two labels.", when=lambda seen: len(came) == 1),
     )
     missing = ", ".join(label for label in fired if label not in came)
     seen.that(not missing, f"Labels are missing: {missing}. Each of the ten hooks fires once.")
-    seen.that(len(came) == len(fired), "A label stands twice in the list. Each of the ten hooks fires once.")
+    seen.that(len(came) == len(fired), "Your list contains a label twice, but each of the ten hooks fires once.")
     seen.that(waits(came) == waits(fired), "The order is another one. Which hook waits for which gradient?", *known)
 
     ### BEGIN HIDDEN TESTS
@@ -245,15 +245,15 @@ with check("hook-firing-order") as test:
     odd = ", ".join(dict.fromkeys(label for label in came if label not in fired))
     seen.that(
         not odd,
-        f"The list holds something that is none of the nine labels: {odd}.",
+        f"Your list contains something that is none of the nine labels: {odd}.",
         mistake(
             "A plain x needs no gradient and has no hook: x.grad does not fire.", when=lambda seen: odd == "x.grad"
         ),
-        mistake("In a string, a comma must stand between two labels.", when=lambda seen: len(came) == 1),
+        mistake("In a string, put a comma between two labels.", when=lambda seen: len(came) == 1),
     )
     missing = ", ".join(label for label in fired if label not in came)
     seen.that(not missing, f"Labels are missing: {missing}. Each of the nine hooks fires once.")
-    seen.that(len(came) == len(fired), "A label stands twice in the list. Each of the nine hooks fires once.")
+    seen.that(len(came) == len(fired), "Your list contains a label twice, but each of the nine hooks fires once.")
     seen.that(came == fired, "The order is another one. Which hook waits for which gradient?", *known)
 
     ### BEGIN HIDDEN TESTS

@@ -260,7 +260,8 @@ with check("per-sample-grad-norms") as test:
     judge(larger, "twelve samples")
     larger.that(
         len(larger.op_names(level="python")) < len(seen.op_names(level="python")) + 7,
-        "Seven samples more take seven torch calls more, or a multiple: work on all samples at once, without a loop.",
+        "Seven more samples need seven more torch calls, or a multiple of that. Work on all samples at once, "
+        "without a loop.",
         stage="rule",
     )
 
@@ -398,8 +399,7 @@ with check("per-sample-grad-norms") as test:
         seen.that(seen["backwards"] <= 1, "Backward ran more than once.", stage="rule")
 
     skipped = mistake(
-        "A trained bias was skipped: a layer counts if any of its parameters requires grad, be it the weight or the "
-        "bias.",
+        "A trained bias was left out. A layer counts if any of its parameters requires grad, the weight or the bias.",
         when=lambda seen: not seen["norms"].any(),
     )
     for idea, kind, sentence in [
@@ -419,7 +419,7 @@ with check("per-sample-grad-norms") as test:
         ("layers without a bias", "no bias", "A Linear may have no bias."),
         ("float64", "float64", "The norms differ where the model and the loss are float64."),
         ("a batch of one", "one sample", "The norms differ for a batch of one."),
-        ("layers inside of containers", "nested", "Layers inside of containers belong to the model too."),
+        ("layers inside of containers", "nested", "Layers inside containers also belong to the model."),
         ("a frozen first layer", "frozen first", "Frozen layers must not count."),
         ("a frozen layer in the middle", "frozen middle", "Frozen layers must not count."),
         ("a frozen last layer", "frozen last", "Frozen layers must not count."),
@@ -428,8 +428,8 @@ with check("per-sample-grad-norms") as test:
         (
             "an x that requires grad",
             "tracked x",
-            "The norms differ where x requires grad. torch.autograd.grad runs only what leads to the tensors that it "
-            "is asked for: the first layer's full hook does not fire unless x is among them.",
+            "The norms differ if x requires grad. torch.autograd.grad computes only what leads to the tensors"
+            " you ask for, so the first layer's full hook doesn't fire unless you also ask for x.",
         ),
         ("a sequence of one step", "one step", "The norms differ for x of shape (N, 1, D)."),
     ]:

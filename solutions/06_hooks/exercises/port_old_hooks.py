@@ -151,14 +151,13 @@ def filled(seen):
 
 
 never_ran = mistake(
-    "The hook of a layer never ran, so its entry is not there: where x requires grad, a full hook runs only if the "
-    "gradient of x is asked for. Ask torch.autograd.grad for x, too.",
+    "The hook of a layer never ran, so its entry is missing. If x requires grad, a full hook runs only if you"
+    " ask for the gradient of x, so also ask torch.autograd.grad for x.",
     raises="KeyError",
     when=lambda seen: any(isinstance(arg, Tensor) and arg.requires_grad for arg in seen.args),
 )
 not_recorded = mistake(
-    "Nothing was recorded, so there is nothing to go back through: the model ran under no_grad, or on detached tensors "
-    "({detail}).",
+    "The loss has no graph to go back through, because the model ran under no_grad or on detached tensors ({detail}).",
     raises="does not require grad and does not have",
 )
 known = [
@@ -183,7 +182,7 @@ known = [
         when=lambda seen: {"", "enc", "enc.1", "last"} & set(seen.value),
     ),
     mistake(
-        "The parameters of a layer are listed one by one: an entry stands for a layer, such as 'enc.0'.",
+        "Your report lists the parameters of a layer one by one, but an entry is for a layer, such as 'enc.0'.",
         when=lambda seen: "enc.0.weight" in seen.value,
     ),
     mistake(
@@ -337,7 +336,9 @@ with check("port-old-hooks") as test:
     judge_values(seen)
 
     test("no hooks afterwards")
-    judge_hooks(seen, "Hooks remain after the call: each further report would pay for all earlier ones.")
+    judge_hooks(
+        seen, "Your hooks are still registered after the call, so each further report would also run all earlier ones."
+    )
     seen.that(seen["entries"] > 0, "No entry of the report holds anything, so there was nothing to clean up.")
 
     ### BEGIN HIDDEN TESTS
@@ -357,7 +358,10 @@ with check("port-old-hooks") as test:
         differs = [*seen["other grad"], *seen["changed grad"]]
         seen.that(not differs, touched, of_x, stage="arguments")
         judge_values(seen)
-        judge_hooks(seen, "Hooks remain after the call: each further report would pay for all earlier ones.")
+        judge_hooks(
+            seen,
+            "Your hooks are still registered after the call, so each further report would also run all earlier ones.",
+        )
 
     def raising_loss(out):
         """A loss that raises."""
@@ -405,7 +409,7 @@ with check("port-old-hooks") as test:
         ),
     ]
 
-    as_autograd = "The report does not hold the gradients that torch.autograd.grad gives for this loss."
+    as_autograd = "The report doesn't contain the gradients that torch.autograd.grad gives for this loss."
 
     test("the parameters hold gradients already")
     old = dict(nested_net().named_parameters())
@@ -414,11 +418,12 @@ with check("port-old-hooks") as test:
     seen.returns(
         wanted,
         mistake(
-            "The weight gradient includes what .grad held before the call: backward() adds. Report this loss only.",
+            "The weight gradient includes what was in .grad before the call, because backward() adds. Report "
+            "the gradient of this loss only.",
             when=lambda seen: torch.allclose(seen["head"]["weight"], wanted["head"]["weight"] + added["head.weight"]),
         ),
         mistake(
-            "The report holds what .grad held before the call. Report this loss only.",
+            "The report contains what was in .grad before the call. Report the gradients of this loss only.",
             when=lambda seen: (seen["head"]["weight"] == added["head.weight"]).all(),
         ),
         *in_out,
@@ -433,8 +438,8 @@ with check("port-old-hooks") as test:
     seen.returns(
         by_hand(nested_net(), steps, x.clone().requires_grad_()),
         mistake(
-            "Where x requires grad, the first layer must be reported too. torch.autograd.grad runs only what leads to "
-            "the tensors that it is asked for, and a hook elsewhere does not fire.",
+            "If x requires grad, the first layer must also be reported. torch.autograd.grad computes only "
+            "what leads to the tensors you ask for, and a hook elsewhere doesn't fire.",
             when=lambda seen: "input" not in seen["enc.0"],
         ),
         mistake(
@@ -478,7 +483,7 @@ with check("port-old-hooks") as test:
     seen.returns(
         by_hand(other_layers(), ["0", "1", "2", "3", "4"], x),
         mistake(
-            "A layer may have no attribute `bias` at all: its bias is reported as None.",
+            "A layer may have no attribute `bias` at all. Report its bias as None.",
             raises="has no attribute 'bias'|'NoneType'",
         ),
         mistake(

@@ -111,12 +111,13 @@ with check("scale-input-grads") as test:
 
     known = [
         mistake(
-            "You returned a bare tensor: the hook machinery takes it apart along its first dimension. "
-            "Return a tuple, one entry per positional input.",
+            "You returned a bare tensor, which PyTorch splits along its first dimension. Return a tuple with "
+            "one entry per positional input.",
             raises="invalid number of grad_input, got 4, but expected 1",
         ),
         mistake(
-            "What the hook returned does not fit: return a tuple, an entry of the same shape for each in grad_input.",
+            "What the hook returned doesn't fit. Return a tuple with an entry of the same shape for each "
+            "entry of grad_input.",
             raises="has changed the size of value",
         ),
         mistake(
@@ -131,7 +132,7 @@ with check("scale-input-grads") as test:
         ),
         mistake(dropped_none, raises="invalid number of grad_input"),
         mistake(
-            "The gradient that you hand back has another dtype than the one that came in: keep it.",
+            "The gradient that your hook returned has another dtype than the one it got. Keep the dtype.",
             raises="changed the type of value",
         ),
         mistake(
@@ -139,7 +140,7 @@ with check("scale-input-grads") as test:
             raises="'(int|float)' object",
         ),
         mistake(
-            "A tensor hook can't be hung on a tensor that needs no gradient: such an input must simply pass.",
+            "You can't register a tensor hook on a tensor that needs no gradient. Leave such an input alone.",
             raises="cannot register a hook on a tensor that doesn't require gradient",
         ),
         mistake(
@@ -159,12 +160,12 @@ with check("scale-input-grads") as test:
         for name in [name for name in plain if name not in larger]:
             seen.that(
                 same(facts[name], plain[name]),
-                f"The gradient of {name} must not change: the hook is to scale what the module hands back to its "
-                "inputs, nothing else.",
+                f"The gradient of {name} must not change. The hook should scale only what the module passes "
+                "back to its inputs.",
                 *known,
                 mistake(
-                    "The module's own weight gradient was scaled as well: you changed grad_output (on the way in), "
-                    "not grad_input (on the way out).",
+                    "The module's own weight gradient was also scaled, because you changed grad_output (on "
+                    "the way in) and not grad_input (on the way out).",
                     when=lambda seen, name=name: same(facts[name], 3 * plain[name]),
                 ),
                 stage="gradient",
@@ -219,7 +220,7 @@ with check("scale-input-grads") as test:
     seen = observe_scenario(then_removed, scale_input_grads, x.clone().requires_grad_())
     seen.that(
         seen["handle"] is None,
-        "Nothing usable was returned: give back the handle so that the caller can remove the hook.",
+        "Your function must return the handle, so that the caller can remove the hook.",
         stage="type",
     )
     first, second, later = seen["runs"]
@@ -239,12 +240,13 @@ with check("scale-input-grads") as test:
     )
     known = [
         mistake(
-            "You returned a bare tensor: the hook machinery takes it apart along its first dimension. "
-            "Return a tuple, one entry per positional input.",
+            "You returned a bare tensor, which PyTorch splits along its first dimension. Return a tuple with "
+            "one entry per positional input.",
             raises="invalid number of grad_input, got 4, but expected 1",
         ),
         mistake(
-            "What the hook returned does not fit: return a tuple, an entry of the same shape for each in grad_input.",
+            "What the hook returned doesn't fit. Return a tuple with an entry of the same shape for each "
+            "entry of grad_input.",
             raises="has changed the size of value",
         ),
         mistake(
@@ -260,7 +262,7 @@ with check("scale-input-grads") as test:
         mistake(dropped_none, raises="invalid number of grad_input, got 2, but expected 3"),
         mistake(one_entry, raises="invalid number of grad_input, got 1"),
         mistake(
-            "The gradient that you hand back has another dtype than the one that came in: keep it.",
+            "The gradient that your hook returned has another dtype than the one it got. Keep the dtype.",
             raises="changed the type of value",
         ),
         mistake(
@@ -268,7 +270,7 @@ with check("scale-input-grads") as test:
             raises="'(int|float)' object",
         ),
         mistake(
-            "A tensor hook can't be hung on a tensor that needs no gradient: such an input must simply pass.",
+            "You can't register a tensor hook on a tensor that needs no gradient. Leave such an input alone.",
             raises="cannot register a hook on a tensor that doesn't require gradient",
         ),
         mistake(
@@ -346,7 +348,7 @@ with check("scale-input-grads") as test:
         same(seen["x"], 3 * through + beside),
         "The gradient of x must be factor times the part through the module, plus the part around it.",
         mistake(
-            "A gradient that reaches x around the module was scaled too: hook the module, not the input tensor.",
+            "A gradient that reaches x around the module was also scaled. Hook the module, not the input tensor.",
             when=lambda seen: not same(seen["x"], through + beside),
         ),
         stage="gradient",
@@ -450,7 +452,7 @@ with check("scale-input-grads") as test:
         isinstance(seen.value, Tensor) and not seen.value.any(),
         "With a factor of 0 the gradient of the inputs is a tensor of zeros.",
         mistake(
-            "With a factor of 0 the gradient came through unscaled: a hook that returns None replaces nothing.",
+            "With a factor of 0 the gradient came back unscaled, because a hook that returns None replaces nothing.",
             when=lambda seen: same(seen.value, unscaled),
         ),
         stage="gradient",

@@ -326,7 +326,7 @@ with check("update-inside-backward") as test:
         (
             "containers in containers",
             "nested",
-            mistake("Parameters lie at any depth; parameters() finds all of them.", stage="value"),
+            mistake("Parameters can be at any depth; parameters() finds all of them.", stage="value"),
         ),
         ("float64 weights stay float64", "float64", mistake("The dtype must stay: {detail}", stage="dtype")),
     ]:
@@ -376,7 +376,7 @@ with check("update-inside-backward") as test:
     other, other_again = by_hand(small_net(), x, 0.25, steps=2)
     came, came_other, came_other_again, came_again, at_last = seen.value
     own_rate = same_weights(came, wanted) and same_weights(came_other, other)
-    seen.that(own_rate, "Each model goes by its own rate.")
+    seen.that(own_rate, "Each model must use its own rate.")
     seen.that(
         same_weights(came_other_again, other_again),
         "detach() ended the updates of another model: remove the handles of this call only.",

@@ -127,7 +127,7 @@ def _gpu_boxes(line: TimeLine, y: float) -> list[Cell]:
 def _in_words(line: TimeLine, blocking: bool) -> str:
     words = ["With CUDA_LAUNCH_BLOCKING=1." if blocking else "As usual."]
     for step in line.steps:
-        gpu = "the GPU never comes to it"
+        gpu = "the GPU never gets to it"
         if step.starts is not None:
             gpu = f"the GPU works on it from {step.starts:g} to {step.ends:g}" + (" and fails" if step.faulty else "")
         words.append(f"{step.name}: Python is there from {step.queued_at:g} to {step.left_at:g}, {gpu}.")

@@ -59,7 +59,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 
 # %% wrong: checks the upper bound only
-# says: Negative labels other than ignore_index are out of bounds too: -1 does not mean 'last class' here.
+# says: Negative labels other than ignore_index are also out of bounds: -1 does not mean 'last class' here.
 # says: The first check is not passed yet
 # earns: 0 of 2
 # lesson
@@ -69,7 +69,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 
 # %% wrong: checks the lower bound only
-# says: Labels that are too large are out of bounds too.
+# says: Labels that are too large are also out of bounds.
 # says: The first check is not passed yet
 # earns: 0 of 2
 # lesson
@@ -182,7 +182,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 
 # %% wrong: one column per bad label
-# says: One column for each bad label came out; asked for is one row for each.
+# says: Your result has one column for each bad label, but it must have one row for each.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
@@ -200,7 +200,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 
 # %% wrong: None where nothing is bad
-# says: None came back: where nothing is bad, an empty tensor of shape (0, ndim) is asked for.
+# says: Your function returned None.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
@@ -280,7 +280,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 
 # %% wrong: asks cross_entropy whether anything is bad
-# says: The function is to report all bad labels; cross_entropy itself stops at the first one
+# says: Your function must report all bad labels, while cross_entropy itself stops at the first one:
 # says: The first check is not passed yet
 # earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
@@ -328,7 +328,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 
 # %% wrong: nothing comes back
-# says: None came back: the function must return the positions.
+# says: Your function returned None, but it must return the positions.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):

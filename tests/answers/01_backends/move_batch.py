@@ -326,7 +326,7 @@ def move(batch, device):
 
 
 # %% wrong: moves the first tensor's storage in place and returns nothing
-# says: Nothing came back: the function must return the moved batch.
+# says: Your function returned nothing, but it must return the moved batch.
 # says: The first check is not passed yet
 # earns: 0 of 3
 def move(batch, device):
@@ -365,7 +365,7 @@ def move(batch: Any, device: torch.device | str) -> Any:
 
 
 # %% wrong: moves the inputs, not the labels
-# says: A float tensor moved, this one of whole numbers did not: labels must move as well.
+# says: A float tensor moved, but this integer tensor did not.
 # says: The first check is not passed yet
 # earns: 0 of 3
 def move(batch: Any, device: torch.device | str) -> Any:
@@ -460,7 +460,7 @@ def move(batch, device):
 
 
 # %% wrong: plain tensors only
-# says: A parameter, or another subclass of Tensor, is a tensor as well
+# says: A parameter, or another subclass of Tensor, is also a tensor (isinstance says so), so it must move.
 # earns: 2 of 3
 # corner: members
 # caught: hidden

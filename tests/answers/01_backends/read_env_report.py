@@ -140,7 +140,7 @@ def diagnose(report):
 
 
 # %% wrong: leaves the third number out
-# says: The third number of a version counts as well
+# says: The third number of a version also counts: 2.9.0 is older than 2.9.1.
 # earns: 1 of 2
 # caught: hidden
 def diagnose(report):
@@ -161,7 +161,7 @@ def diagnose(report):
 
 
 # %% wrong: demands a newer version than the demanded one
-# says: The demanded version itself is not too old.
+# says: A version equal to needs_torch is not too old.
 # earns: 1 of 2
 # corner: equal values
 # caught: hidden
@@ -361,7 +361,7 @@ def diagnose(report):
 
 
 # %% wrong: treats only the empty variable as hiding
-# says: An empty CUDA_VISIBLE_DEVICES is not the only one that hides everything: '-1', or a first entry
+# says: An empty CUDA_VISIBLE_DEVICES is not the only one that hides everything: '-1' also does, and so does
 # earns: 1 of 2
 # caught: hidden
 def diagnose(report):

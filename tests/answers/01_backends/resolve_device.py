@@ -84,7 +84,7 @@ def resolve_device(spec, counts, current=0):
 
 
 # %% wrong: asks this machine
-# says: `counts` says what there is, not the machine on which this runs.
+# says: Your function returned the CPU although there are CUDA devices.
 # says: There is no CUDA device here
 # says: The first check is not passed yet
 # earns: 0 of 3

@@ -62,7 +62,7 @@ def smallest_float(x, rtol):
 
 
 # %% wrong: compares the largest magnitude with finfo.max
-# says: The range fits, the precision does not
+# says: The range fits, but the precision does not
 # says: The first check is not passed yet
 # earns: 0 of 2
 # lesson
@@ -71,7 +71,7 @@ def smallest_float(x, rtol):
 
 
 # %% wrong: checks overflow and underflow with finfo, never the precision
-# says: The range fits, the precision does not
+# says: The range fits, but the precision does not
 # says: The first check is not passed yet
 # earns: 0 of 2
 def smallest_float(x, rtol):
@@ -83,7 +83,7 @@ def smallest_float(x, rtol):
 
 
 # %% wrong: converts and looks for inf
-# says: The range fits, the precision does not
+# says: The range fits, but the precision does not
 # says: The first check is not passed yet
 # earns: 0 of 2
 def smallest_float(x, rtol):
@@ -377,7 +377,7 @@ def smallest_float(x, rtol):
 
 
 # %% wrong: an x in 16 bits stays as it is
-# says: A tensor that is bfloat16 already may fit float16
+# says: A tensor that is already bfloat16 may fit float16, which comes first.
 # earns: 1 of 2
 # caught: hidden
 def smallest_float(x, rtol):

@@ -102,7 +102,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 
 # %% wrong: reads the optimizer's state before step()
-# says: The optimizer holds nothing before its first step (state is created lazily): measure after step().
+# says: The optimizer has no state before its first step (state is created lazily).
 # earns: 2 of 3
 # lesson
 def training_memory(model, optimizer, loss_fn, x, y):
@@ -284,7 +284,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 
 # %% wrong: counts the trained parameters only
-# says: Frozen parameters take memory as well: all parameters are asked for.
+# says: Frozen parameters also take memory, so count all parameters.
 # earns: 2 of 3
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
@@ -376,7 +376,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 
 # %% wrong: computes the loss outside the hooks
-# says: The loss function saves tensors as well: it must run inside the hooks.
+# says: The loss function also saves tensors, so it must run inside the hooks.
 # says: The check of the activations above is not passed yet
 # earns: 1 of 3
 def training_memory(model, optimizer, loss_fn, x, y):
@@ -387,7 +387,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 
 # %% wrong: leaves the batch out
-# says: The batch counts too where it is saved: the first layer needs x for the gradient of its weight
+# says: The batch also counts if it is saved: the first layer needs x for the gradient of its weight, the lo
 # says: The check of the activations above is not passed yet
 # earns: 1 of 3
 def training_memory(model, optimizer, loss_fn, x, y):
@@ -399,7 +399,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 
 # %% wrong: leaves the labels out
-# says: The labels are saved for backward as well
+# says: The labels are also saved for backward.
 # earns: 2 of 3
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
@@ -465,7 +465,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 
 # %% wrong: counts buffers as parameters
-# says: Buffers are no parameters: the state_dict holds both.
+# says: Buffers are not parameters; the state_dict contains both.
 # earns: 2 of 3
 # corner: members
 # caught: hidden
@@ -489,7 +489,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 
 # %% wrong: a frozen weight is no parameter
-# says: A frozen weight is a parameter as well
+# says: A frozen weight is also a parameter.
 # earns: 2 of 3
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):

@@ -155,7 +155,7 @@ def bytes_kept(*tensors):
 
 
 # %% wrong: the largest storage only
-# says: you took the largest one
+# says: Your function returned the largest storage, but it must add up all storages.
 # earns: 1 of 2
 def bytes_kept(*tensors):
     return max((t.untyped_storage().nbytes() for t in tensors), default=0)

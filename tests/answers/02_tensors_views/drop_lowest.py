@@ -106,7 +106,7 @@ def drop_lowest(x, k):
 
 
 # %% wrong: sorts and slices
-# says: The values are right, their order is not: sorting (or topk) forgets where they came from.
+# says: The values are right, but their order is not: sorting (or topk) loses where they came from.
 # says: The first check is not passed yet
 # earns: 0 of 1
 # lesson
@@ -116,7 +116,7 @@ def drop_lowest(x, k):
 
 
 # %% wrong: topk of the N-k largest (descending order)
-# says: The values are right, their order is not
+# says: The values are right, but their order is not: sorting (or topk) loses where they came from.
 # says: The first check is not passed yet
 # earns: 0 of 1
 def drop_lowest(x, k):
@@ -125,7 +125,7 @@ def drop_lowest(x, k):
 
 
 # %% wrong: indexes with the positions of topk, unsorted
-# says: The values are right, their order is not
+# says: The values are right, but their order is not: sorting (or topk) loses where they came from.
 # says: The first check is not passed yet
 # earns: 0 of 1
 # lesson
@@ -353,7 +353,7 @@ def drop_lowest(x, k):
 
 
 # %% wrong: drops the smallest absolute values
-# says: You went by the absolute values
+# says: You used the absolute values, but -5 is the smallest of these.
 # says: The first check is not passed yet
 # earns: 0 of 1
 def drop_lowest(x, k):

@@ -284,7 +284,7 @@ def memory_cells(t):
 
 
 # %% wrong: searches the storage for each value
-# says: The third row got the cell of the first
+# says: The third row got the cell of the first, which has the same value.
 # earns: 1 of 2
 # corner: equal values
 def memory_cells(t):

@@ -287,7 +287,7 @@ def padding_mask(lengths, T=None):
 
 
 # %% wrong: a view of one buffer for all masks
-# says: The two masks share their memory
+# says: The two masks share their memory.
 # earns: 0.5 of 1
 # caught: hidden
 buffer = torch.zeros(64, 512, dtype=torch.bool)
@@ -302,7 +302,7 @@ def padding_mask(lengths, T=None):
 
 
 # %% wrong: hands a mask out again that it has made before
-# says: The two masks share their memory
+# says: The two masks share their memory.
 # earns: 0.5 of 1
 # caught: hidden
 made = {}

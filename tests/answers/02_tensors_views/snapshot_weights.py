@@ -59,7 +59,7 @@ def snapshot(model):
 
 
 # %% wrong: the code as given, detach()
-# says: The snapshot changed when the model was trained: it holds other names for the same memory, not copies
+# says: The snapshot changed when the model was trained, because it has other names for the same memory and
 # says: The first check is not passed yet
 # earns: 0 of 1
 # lesson
@@ -68,7 +68,7 @@ def snapshot(model):
 
 
 # %% wrong: copies the dict only
-# says: The snapshot changed when the model was trained
+# says: The snapshot changed when the model was trained, because it has other names for the same memory and
 # says: The first check is not passed yet
 # earns: 0 of 1
 # lesson
@@ -77,7 +77,7 @@ def snapshot(model):
 
 
 # %% wrong: shallow copy
-# says: The snapshot changed when the model was trained
+# says: The snapshot changed when the model was trained, because it has other names for the same memory and
 # says: The first check is not passed yet
 # earns: 0 of 1
 def snapshot(model):
@@ -85,7 +85,7 @@ def snapshot(model):
 
 
 # %% wrong: contiguous() as a copy
-# says: The snapshot changed when the model was trained
+# says: The snapshot changed when the model was trained, because it has other names for the same memory and
 # says: The first check is not passed yet
 # earns: 0 of 1
 # lesson
@@ -94,7 +94,7 @@ def snapshot(model):
 
 
 # %% wrong: .to('cpu') on a CPU model
-# says: The snapshot changed when the model was trained
+# says: The snapshot changed when the model was trained, because it has other names for the same memory and
 # says: The first check is not passed yet
 # earns: 0 of 1
 def snapshot(model):
@@ -102,7 +102,7 @@ def snapshot(model):
 
 
 # %% wrong: .data
-# says: The snapshot changed when the model was trained
+# says: The snapshot changed when the model was trained, because it has other names for the same memory and
 # says: The first check is not passed yet
 # earns: 0 of 1
 def snapshot(model):
@@ -110,7 +110,7 @@ def snapshot(model):
 
 
 # %% wrong: through NumPy with as_tensor
-# says: The snapshot changed when the model was trained
+# says: The snapshot changed when the model was trained, because it has other names for the same memory and
 # says: The first check is not passed yet
 # earns: 0 of 1
 def snapshot(model):

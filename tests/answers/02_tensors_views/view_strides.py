@@ -149,7 +149,7 @@ def view_strides(old, steps, wanted):
 
 
 # %% wrong: None for everything that is not contiguous
-# says: A non-contiguous tensor can have views too
+# says: A non-contiguous tensor can also have views: splitting a dimension is always possible, merging only
 # says: The first check is not passed yet
 # earns: 0 of 3
 # lesson
@@ -625,7 +625,7 @@ def view_strides(shape, stride, new_shape):
 
 
 # %% wrong: walks through all elements, however many
-# says: The sizes may be larger than any memory
+# says: The sizes may be larger than any memory.
 # earns: 2 of 3
 # caught: hidden
 def view_strides(shape, stride, new_shape):
@@ -640,7 +640,7 @@ def view_strides(shape, stride, new_shape):
 
 
 # %% wrong: counts with NumPy
-# says: np.prod counts in int64 and overflows
+# says: np.prod counts in int64 and overflows silently
 # earns: 2 of 3
 # corner: beyond 2**24
 # caught: hidden

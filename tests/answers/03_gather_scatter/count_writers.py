@@ -87,7 +87,7 @@ def count_writers(index, dim, shape):
 
 
 # %% wrong: takes the remainder of the index
-# says: lies outside the target and must raise
+# says: is outside the target and must raise (so must negative values).
 # earns: 1 of 2
 def count_writers(index, dim, shape):
     index = index.long() % shape[dim] if shape else index.long()
@@ -175,7 +175,7 @@ def count_writers(index, dim, shape):
 
 
 # %% wrong: drops what lies outside
-# says: lies outside the target and must raise
+# says: is outside the target and must raise (so must negative values).
 # earns: 1 of 2
 def count_writers(index, dim, shape):
     index = index.long()
@@ -186,7 +186,7 @@ def count_writers(index, dim, shape):
 
 
 # %% wrong: counts from the end for negative values
-# says: Value -1 lies outside the target
+# says: Value -1 is outside the target
 # earns: 1 of 2
 def count_writers(index, dim, shape):
     index = index.long()
@@ -283,7 +283,7 @@ def count_writers(index, dim, shape):
 
 
 # %% wrong: bincount on a flattened target, only large values refused
-# says: Value -1 lies outside the target
+# says: Value -1 is outside the target
 # earns: 1 of 2
 # caught: hidden
 def count_writers(index, dim, shape):
@@ -305,7 +305,7 @@ def count_writers(index, dim, shape):
 
 
 # %% wrong: bincount on a flattened target, range not checked
-# says: lies outside the target
+# says: is outside the target and must raise (so must negative values).
 # earns: 1 of 2
 # caught: hidden
 def count_writers(index, dim, shape):

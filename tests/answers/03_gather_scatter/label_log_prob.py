@@ -74,7 +74,7 @@ def label_log_prob(logits, labels):
 
 
 # %% wrong: squeeze() without a dimension
-# says: squeeze() without an argument removes every dimension of size 1
+# says: A squeeze() without an argument removes every dimension of size 1, even a batch of one.
 # earns: 1 of 2
 # lesson
 def label_log_prob(logits, labels):

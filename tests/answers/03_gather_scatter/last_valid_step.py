@@ -56,7 +56,7 @@ def last_step(h, lengths):
 
 
 # %% wrong: the first code as given
-# says: ather wants an index with as many dimensions as h (3)
+# says: ather needs an index with as many dimensions as h (3): give lengths two more.
 # says: The first check is not passed yet
 # earns: 0 of 3
 # lesson
@@ -253,7 +253,7 @@ def last_step(h, lengths):
 
 
 # %% wrong: removes nan everywhere
-# says: A nan or inf in the chosen step itself must stay
+# says: A nan or inf in the chosen step itself must be kept; only the padding should be ignored.
 # earns: 2 of 3
 # caught: hidden
 def last_step(h, lengths):

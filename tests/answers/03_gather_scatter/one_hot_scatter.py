@@ -120,7 +120,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 
 # %% wrong: scatters first and blanks later (index out of bounds)
-# says: may lie outside 0..C-1: scatter must never see it
+# says: The ignore_index may be outside 0..C-1, so scatter must never see it.
 # earns: 1 of 2
 # lesson
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
@@ -132,7 +132,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 
 # %% wrong: takes 0 for no ignore_index
-# says: Only None means that
+# says: The rows of ignore_index must also be zero if it is a legal class.
 # earns: 1 of 2
 # corner: zeros
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
@@ -143,7 +143,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 
 # %% wrong: spreads over the other C-1 classes
-# says: You spread the smoothing over the C-1 other classes
+# says: You spread the smoothing over the C-1 other classes, but here it goes over all C, so the label also
 # says: The first check is not passed yet
 # earns: 0 of 2
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
@@ -165,7 +165,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 
 # %% wrong: ignores smooth
-# says: `smooth` was not used
+# says: `smooth` was not used, but every class should get smooth / C.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):

@@ -187,7 +187,7 @@ def segment_mean(values, segment, num_segments):
 
 
 # %% wrong: returns one row for every run
-# says: every run of equal numbers became a segment of its own
+# says: so every run of equal numbers became a separate segment
 # says: The first check is not passed yet
 # earns: 0 of 3
 def segment_mean(values, segment, num_segments):
@@ -197,7 +197,7 @@ def segment_mean(values, segment, num_segments):
 
 
 # %% wrong: returns rows for the occurring segments only
-# says: Segments without rows must be there too
+# says: Segments without rows must also be there (as zeros):
 # earns: 2 of 3
 def segment_mean(values, segment, num_segments):
     found, place, sizes = segment.unique(return_inverse=True, return_counts=True)
@@ -206,7 +206,7 @@ def segment_mean(values, segment, num_segments):
 
 
 # %% wrong: as many rows as the largest segment asks for
-# says: Segments without rows must be there too
+# says: Segments without rows must also be there (as zeros):
 # earns: 2 of 3
 def segment_mean(values, segment, num_segments):
     n = int(segment.max()) + 1
@@ -598,7 +598,7 @@ def segment_mean(values, segment, num_segments):
 
 
 # %% wrong: one row for each number that occurs
-# says: Segments without rows must be there too
+# says: Segments without rows must also be there (as zeros):
 # earns: 2 of 3
 # corner: empty
 def segment_mean(values, segment, num_segments):

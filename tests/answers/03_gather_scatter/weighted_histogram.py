@@ -181,7 +181,7 @@ def weighted_histogram(bins, weights, n):
 
 
 # %% wrong: averages with the start value
-# says: The mean counts the zero that you started from as well
+# says: Your result is a mean that includes the zero you started from, but it should be the sum.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def weighted_histogram(bins, weights, n):

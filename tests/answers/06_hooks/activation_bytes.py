@@ -106,7 +106,7 @@ def activation_bytes(model, x):
 
 
 # %% wrong: nothing is excluded
-# says: Parameters or buffers are included: Linear saves its weight too (as a transposed view).
+# says: Your count includes parameters or buffers.
 # earns: 0 of 2
 # lesson
 def activation_bytes(model, x):
@@ -114,7 +114,7 @@ def activation_bytes(model, x):
 
 
 # %% wrong: excludes parameters by object identity
-# says: Exclude by storage, not by object identity.
+# says: Your count includes parameters or buffers.
 # earns: 0 of 2
 # lesson
 def activation_bytes(model, x):
@@ -132,7 +132,7 @@ def activation_bytes(model, x):
 
 
 # %% wrong: excludes by the address of the first element
-# says: Parameters or buffers are included
+# says: Your count includes parameters or buffers.
 # earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):
@@ -150,7 +150,7 @@ def activation_bytes(model, x):
 
 
 # %% wrong: excludes nn.Parameter by type
-# says: Parameters or buffers are included
+# says: Your count includes parameters or buffers.
 # earns: 0 of 2
 def activation_bytes(model, x):
     kept = {}
@@ -166,7 +166,7 @@ def activation_bytes(model, x):
 
 
 # %% wrong: forgets to exclude buffers
-# says: The model's buffers are included
+# says: Your count includes the model's buffers, such as the running statistics of a batch norm.
 # earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):
@@ -174,7 +174,7 @@ def activation_bytes(model, x):
 
 
 # %% wrong: excludes the state_dict, which lacks some buffers
-# says: The model's buffers are included
+# says: Your count includes the model's buffers, such as the running statistics of a batch norm.
 # earns: 1 of 2
 # corner: members
 # caught: hidden
@@ -183,7 +183,7 @@ def activation_bytes(model, x):
 
 
 # %% wrong: excludes what the model itself holds, not its children
-# says: Parameters or buffers are included
+# says: Your count includes parameters or buffers.
 # earns: 0 of 2
 def activation_bytes(model, x):
     return measured(model, x, storage_bytes, own=[*model.parameters(recurse=False), *model.buffers()])
@@ -393,7 +393,7 @@ def activation_bytes(model, x):
 
 
 # %% wrong: pack returns nothing
-# says: Storages are missing: what pack neither returns nor keeps is freed during forward
+# says: Storages are missing. Whatever pack neither returns nor keeps is freed during forward, and its addre
 # earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):
@@ -487,7 +487,7 @@ def activation_bytes(model, x):
 
 
 # %% wrong: enters the hooks and never leaves
-# says: The hooks of saved tensors are still on
+# says: The hooks of saved tensors are still on after the call.
 # earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):
@@ -546,7 +546,7 @@ def activation_bytes(model, x):
 
 
 # %% wrong: leaves out only what is trained
-# says: Frozen parameters are included
+# says: Your count includes frozen parameters.
 # earns: 1 of 2
 # corner: members
 # caught: hidden
@@ -556,7 +556,7 @@ def activation_bytes(model, x):
 
 
 # %% wrong: floating tensors only
-# says: A saved mask is a tensor, too
+# says: Your count leaves out a saved mask.
 # earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):

@@ -240,8 +240,8 @@ def capture_features(model, names, *args, **kwargs):
 
 
 # %% wrong: looks names up in named_children
-# says: Only direct children are found; 'body.0' lives deeper.
-# says: A name was not found: '' is the model itself, and a dotted name may lie deeper
+# says: Your function finds only direct children, and 'body.0' is deeper.
+# says: A name was not found. '' means the model itself, and a dotted name may be deeper than named_children
 # earns: 0 of 3
 def capture_features(model, names, *args, **kwargs):
     modules = dict(model.named_children())
@@ -256,7 +256,7 @@ def capture_features(model, names, *args, **kwargs):
 
 
 # %% wrong: loops over named_children and skips the rest
-# says: Only direct children are found; 'body.0' lives deeper.
+# says: Your function finds only direct children, and 'body.0' is deeper.
 # says: Hooks on the model itself did not fire
 # says: Two layers were asked for, and they were not both captured, once each.
 # earns: 0 of 3
@@ -273,8 +273,8 @@ def capture_features(model, names, *args, **kwargs):
 
 
 # %% wrong: getattr with a dotted name
-# says: Only direct children are found; 'body.0' lives deeper.
-# says: A name was not found: '' is the model itself, and a dotted name may lie deeper
+# says: Your function finds only direct children, and 'body.0' is deeper.
+# says: A name was not found. '' means the model itself, and a dotted name may be deeper than named_children
 # earns: 0 of 3
 def capture_features(model, names, *args, **kwargs):
     features, handles = {name: [] for name in names}, []
@@ -393,7 +393,7 @@ def capture_features(model, names, *args, **kwargs):
 
 
 # %% wrong: clears the modules' hook dictionaries
-# says: Someone else's hook disappeared: remove your own handles only
+# says: A hook that isn't yours disappeared
 # earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
     modules = dict(model.named_modules(remove_duplicate=False))
@@ -430,7 +430,7 @@ def capture_features(model, names, *args, **kwargs):
 
 
 # %% wrong: looks a name up when it registers, outside of try
-# says: hooks for the other names stayed: look all names up first.
+# says: The unknown name was refused, but hooks for the other names were left behind.
 # earns: 2 of 3
 # caught: hidden
 def capture_features(model, names, *args, **kwargs):
@@ -445,7 +445,7 @@ def capture_features(model, names, *args, **kwargs):
 
 
 # %% wrong: misses a name after the forward pass
-# says: The model ran before the unknown name was refused
+# says: The model ran before the unknown name was refused.
 # earns: 2 of 3
 # caught: hidden
 def capture_features(model, names, *args, **kwargs):
@@ -494,7 +494,7 @@ def capture_features(model, names, *args, **kwargs):
 
 
 # %% wrong: the newest call first
-# says: The entries stand in the order of the calls.
+# says: The entries must be in the order of the calls.
 # earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
     out, features = captured(model, names, args, kwargs)
@@ -502,7 +502,7 @@ def capture_features(model, names, *args, **kwargs):
 
 
 # %% wrong: no key for a layer that was not called
-# says: A layer that was not called has an empty list
+# says: The name of a layer that was not called must still be a key of the dict, with an empty list.
 # earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
     out, features = captured(model, names, args, kwargs)
@@ -637,7 +637,7 @@ def capture_features(model, names, *args, **kwargs):
 
 
 # %% wrong: does not pass keyword arguments on
-# says: The arguments of the call must all reach the model, those given by keyword too.
+# says: All arguments of the call must reach the model, including keyword arguments.
 # earns: 2 of 3
 def capture_features(model, names, *args):
     return captured(model, names, args, {})
@@ -700,7 +700,7 @@ def capture_features(model, names, *args, **kwargs):
 
 
 # %% wrong: compares the last part of the names
-# says: a dotted name must be found as a whole.
+# says: Layers 'left.1' and 'right.1' are two different layers.
 # earns: 2 of 3
 # caught: hidden
 def capture_features(model, names, *args, **kwargs):

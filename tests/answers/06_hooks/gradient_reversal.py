@@ -133,7 +133,7 @@ class GradientReversal(nn.Module):
 
 
 # %% wrong: a tensor hook on x itself
-# says: The label branch got a reversed gradient too: the hook sits on x itself
+# says: The label branch also got a reversed gradient.
 # says: Each call multiplies the gradient that comes through it once by -lambda_.
 # earns: 0 of 3
 # lesson
@@ -149,8 +149,8 @@ class GradientReversal(nn.Module):
 
 
 # %% wrong: a tensor hook on x itself, but only the first time
-# says: The label branch got a reversed gradient too: the hook sits on x itself
-# says: The first call is reversed, and a later one is not any more: the hook must stay.
+# says: The label branch also got a reversed gradient.
+# says: The first call is reversed, but a later one isn't.
 # earns: 0 of 3
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
@@ -165,7 +165,7 @@ class GradientReversal(nn.Module):
 
 
 # %% wrong: the module hook computes but returns nothing
-# says: The gradient is unchanged: what should reverse it is never called
+# says: The gradient is unchanged, because what should reverse it is never called, or its result is not retu
 # says: The gradient must be -lambda_ times the one that came in, each time.
 # earns: 0 of 3
 # lesson
@@ -184,7 +184,7 @@ class GradientReversal(nn.Module):
 
 
 # %% wrong: the tensor hook computes but returns nothing
-# says: The gradient is unchanged: what should reverse it is never called
+# says: The gradient is unchanged, because what should reverse it is never called, or its result is not retu
 # says: The gradient must be -lambda_ times the one that came in, each time.
 # earns: 0 of 3
 class GradientReversal(nn.Module):
@@ -219,7 +219,7 @@ class GradientReversal(nn.Module):
 
 # %% wrong: registers the module hook inside forward
 # says: The second call has the wrong sign or size: a new hook is added in each forward.
-# says: The first call is not reversed, the next one is: a module hook that is
+# says: The first call is not reversed, but the next one is.
 # earns: 0 of 3
 # lesson
 class GradientReversal(nn.Module):
@@ -433,7 +433,7 @@ class GradientReversal(nn.Module):
 
 
 # %% wrong: a buffer in the state_dict
-# says: The state_dict must be empty; it holds factor.
+# says: The state_dict must be empty, but it contains factor.
 # earns: 2 of 3
 # corner: members
 # caught: hidden
@@ -506,7 +506,7 @@ class GradientReversal:
 
 
 # %% wrong: registers in the first forward
-# says: The first call is not reversed, the next one is
+# says: The first call is not reversed, but the next one is.
 # earns: 0 of 3
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
@@ -521,7 +521,7 @@ class GradientReversal(nn.Module):
 
 
 # %% wrong: registers in each forward, removes the one before
-# says: The first call is not reversed, the next one is
+# says: The first call is not reversed, but the next one is.
 # earns: 0 of 3
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
@@ -536,7 +536,7 @@ class GradientReversal(nn.Module):
 
 
 # %% wrong: registers in forward, the hook removes itself
-# says: The first call is reversed, and a later one is not any more: the hook must stay.
+# says: The first call is reversed, but a later one isn't.
 # earns: 2 of 3
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
@@ -596,7 +596,7 @@ class GradientReversal(nn.Module):
 
 
 # %% wrong: reverses in training mode only
-# says: In eval mode the gradient must be reversed, too.
+# says: In eval mode the gradient must also be reversed.
 # earns: 2 of 3
 # caught: hidden
 class GradientReversal(nn.Module):
@@ -674,7 +674,7 @@ class GradientReversal(nn.Module):
 
 
 # %% wrong: a method backward, which nobody calls
-# says: never calls a method `backward` of a module
+# says: The gradient is unchanged, because what should reverse it is never called, or its result is not retu
 # says: The gradient must be -lambda_ times the one that came in
 # earns: 0 of 3
 class GradientReversal(nn.Module):

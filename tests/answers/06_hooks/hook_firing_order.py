@@ -178,7 +178,7 @@ ORDER_X_PLAIN = [label for label in X_PLAIN if label != "w.acc"]
 
 
 # %% wrong: a label stands twice
-# says: A label stands twice in the list.
+# says: Your list contains a label twice, but each of the
 # earns: 0 of 2
 ORDER_X_GRAD = [*X_GRAD, "x.grad"]
 ORDER_X_PLAIN = [*X_PLAIN, "w.acc"]
@@ -208,7 +208,7 @@ ORDER_X_PLAIN = []
 
 
 # %% wrong: strings with arrows, and with blanks only
-# says: In a string, a comma must stand between two labels.
+# says: In a string, put a comma between two labels.
 # earns: 0 of 2
 ORDER_X_GRAD = " -> ".join(X_GRAD)
 ORDER_X_PLAIN = " ".join(X_PLAIN)

@@ -418,7 +418,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 
 # %% wrong: looks at the weight only to see whether a layer is frozen
-# says: A trained bias was skipped
+# says: A trained bias was left out.
 # earns: 2 of 3
 # corner: members
 def per_sample_grad_norms(model, loss_fn, x, y):
@@ -450,7 +450,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 
 # %% wrong: the children only
-# says: Layers inside of containers belong to the model too.
+# says: Layers inside containers also belong to the model.
 # earns: 2 of 3
 # caught: hidden
 def per_sample_grad_norms(model, loss_fn, x, y):
@@ -531,7 +531,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 
 # %% wrong: one backward, then a loop over samples
-# says: Seven samples more take seven torch calls more, or a multiple
+# says: Seven more samples need seven more torch calls, or a multiple of that.
 # earns: 2 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
@@ -619,7 +619,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 
 # %% wrong: full hooks and autograd.grad for the parameters
-# says: the first layer's full hook does not fire
+# says: The norms differ if x requires grad.
 # earns: 2 of 3
 # caught: hidden
 def per_sample_grad_norms(model, loss_fn, x, y):

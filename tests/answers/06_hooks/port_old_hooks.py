@@ -346,7 +346,7 @@ def gradient_report(model, x, loss_fn):
 
 
 # %% wrong: one entry for each parameter
-# says: The parameters of a layer are listed one by one: an entry stands for a layer
+# says: Your report lists the parameters of a layer one by one, but an entry is for a layer, such as 'enc.0'
 # says: No entry of the report holds anything, so there was nothing to clean up.
 # earns: 0 of 3
 def gradient_report(model, x, loss_fn):
@@ -355,7 +355,7 @@ def gradient_report(model, x, loss_fn):
 
 
 # %% wrong: reads .grad after backward without clearing it first
-# says: The weight gradient includes what .grad held before the call: backward() adds. Report this loss only.
+# says: The weight gradient includes what was in .grad before the call, because backward() adds.
 # says: A parameter's .grad differs after the call: restore it, or use autograd.grad,
 # earns: 1 of 3
 # lesson
@@ -498,7 +498,7 @@ def gradient_report(model, x, loss_fn):
 
 
 # %% wrong: handles are never removed
-# says: Hooks remain after the call: each further report would pay for all earlier ones.
+# says: Your hooks are still registered after the call, so each further report would also run all earlier on
 # earns: 2 of 3
 def gradient_report(model, x, loss_fn):
     layers = leaves_of(model)
@@ -542,7 +542,7 @@ def gradient_report(model, x, loss_fn):
 
 
 # %% wrong: asks autograd.grad for the parameters only
-# says: Where x requires grad, the first layer must be reported too.
+# says: If x requires grad, the first layer must also be reported.
 # earns: 2 of 3
 # caught: hidden
 def gradient_report(model, x, loss_fn):
@@ -555,7 +555,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: reports gradients with a graph
 # says: A gradient in the report carries a graph
-# says: The report does not hold the gradients that torch.autograd.grad gives for this
+# says: The report doesn't contain the gradients that torch.autograd.grad gives for this loss.
 # earns: 1 of 3
 def gradient_report(model, x, loss_fn):
     def backward(loss):
@@ -597,7 +597,7 @@ def gradient_report(model, x, loss_fn):
 
 
 # %% wrong: expects every layer to have an attribute bias
-# says: A layer may have no attribute `bias` at all: its bias is reported as None.
+# says: A layer may have no attribute `bias` at all.
 # earns: 2 of 3
 # caught: hidden
 def gradient_report(model, x, loss_fn):
@@ -610,7 +610,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: leaves the bias out where there is none
 # says: missing: bias
-# says: The report does not hold the gradients that torch.autograd.grad gives for this
+# says: The report doesn't contain the gradients that torch.autograd.grad gives for this loss.
 # earns: 1 of 3
 def gradient_report(model, x, loss_fn):
     report = reported(model, x, loss_fn)
@@ -637,7 +637,7 @@ def gradient_report(model, x, loss_fn):
 
 
 # %% wrong: a tensor hook stays on x
-# says: Hooks remain after the call
+# says: Your hooks are still registered after the call, so each further report would also run all earlier on
 # earns: 2 of 3
 # caught: hidden
 def gradient_report(model, x, loss_fn):
@@ -647,7 +647,7 @@ def gradient_report(model, x, loss_fn):
 
 
 # %% wrong: post-accumulate hooks stay on the parameters
-# says: Hooks remain after the call: each further report would pay for all earlier ones.
+# says: Your hooks are still registered after the call, so each further report would also run all earlier on
 # earns: 2 of 3
 def gradient_report(model, x, loss_fn):
     layers = leaves_of(model)
@@ -670,7 +670,7 @@ def gradient_report(model, x, loss_fn):
 
 
 # %% wrong: a process-wide hook stays
-# says: Hooks remain after the call
+# says: Your hooks are still registered after the call, so each further report would also run all earlier on
 # earns: 2 of 3
 def gradient_report(model, x, loss_fn):
     torch.nn.modules.module.register_module_full_backward_hook(lambda *args: None)
@@ -715,7 +715,7 @@ def gradient_report(model, x, loss_fn):
 
 
 # %% wrong: runs under no_grad
-# says: Nothing was recorded, so there is nothing to go back through
+# says: The loss has no graph to go back through, because the model ran under no_grad or on detached tensors
 # earns: 0 of 3
 def gradient_report(model, x, loss_fn):
     with torch.no_grad():
@@ -723,7 +723,7 @@ def gradient_report(model, x, loss_fn):
 
 
 # %% wrong: never asks for the gradient of x
-# says: The hook of a layer never ran
+# says: The hook of a layer never ran, so its entry is missing.
 # earns: 1 of 3
 # caught: hidden
 def gradient_report(model, x, loss_fn):

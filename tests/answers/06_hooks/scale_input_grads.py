@@ -112,8 +112,8 @@ def scale_input_grads(module, factor):
 
 
 # %% wrong: the code as given
-# says: You returned a bare tensor: the hook machinery takes it apart along its first dimension.
-# says: What the hook returned does not fit: return a tuple, an entry of the same shape
+# says: You returned a bare tensor, which PyTorch splits along its first dimension.
+# says: What the hook returned doesn't fit.
 # earns: 0 of 2
 # lesson
 def scale_input_grads(module, factor):
@@ -124,8 +124,8 @@ def scale_input_grads(module, factor):
 
 
 # %% wrong: returns a bare tensor, guarded against None
-# says: You returned a bare tensor
-# says: What the hook returned does not fit: return a tuple, an entry of the same shape
+# says: You returned a bare tensor, which PyTorch splits along its first dimension.
+# says: What the hook returned doesn't fit.
 # earns: 0 of 2
 def scale_input_grads(module, factor):
     def hook(mod, grad_input, grad_output):
@@ -136,8 +136,8 @@ def scale_input_grads(module, factor):
 
 
 # %% wrong: packs the batch into a tuple of rows
-# says: You returned a bare tensor
-# says: What the hook returned does not fit: return a tuple, an entry of the same shape
+# says: You returned a bare tensor, which PyTorch splits along its first dimension.
+# says: What the hook returned doesn't fit.
 # earns: 0 of 2
 def scale_input_grads(module, factor):
     def hook(mod, grad_input, grad_output):
@@ -236,7 +236,7 @@ def scale_input_grads(module, factor):
 
 
 # %% wrong: a full backward pre-hook that scales grad_output
-# says: The module's own weight gradient was scaled as well
+# says: The module's own weight gradient was also scaled, because you changed grad_output (on the way in) an
 # says: The gradient of the module's own weight must be as it is without the hook.
 # earns: 0 of 2
 # lesson
@@ -248,7 +248,7 @@ def scale_input_grads(module, factor):
 
 
 # %% wrong: scales the parameters' gradients too
-# says: The module's own weight gradient was scaled as well
+# says: The module's own weight gradient was also scaled, because you changed grad_output (on the way in) an
 # says: The gradient of the module's own weight must be as it is without the hook.
 # earns: 0 of 2
 def scale_input_grads(module, factor):
@@ -260,7 +260,7 @@ def scale_input_grads(module, factor):
 
 
 # %% wrong: a tensor hook on the output
-# says: The module's own weight gradient was scaled as well
+# says: The module's own weight gradient was also scaled, because you changed grad_output (on the way in) an
 # says: The gradient of the module's own weight must be as it is without the hook.
 # earns: 0 of 2
 def scale_input_grads(module, factor):
@@ -272,7 +272,7 @@ def scale_input_grads(module, factor):
 
 
 # %% wrong: tensor hooks on the caller's input tensors
-# says: A gradient that reaches x around the module was scaled too: hook the module, not the input tensor.
+# says: A gradient that reaches x around the module was also scaled.
 # earns: 1 of 2
 # caught: hidden
 def scale_input_grads(module, factor):
@@ -285,7 +285,7 @@ def scale_input_grads(module, factor):
 
 
 # %% wrong: views with a tensor hook, but not for plain data
-# says: A tensor hook can't be hung on a tensor that needs no gradient
+# says: You can't register a tensor hook on a tensor that needs no gradient.
 # says: Inputs that are no tensors, such as a number, must be left in peace: your code
 # earns: 0 of 2
 def scale_input_grads(module, factor):
@@ -319,7 +319,7 @@ def scale_input_grads(module, factor):
 
 
 # %% wrong: the right hook, handle not returned
-# says: Nothing usable was returned: give back the handle so that the caller can remove the hook.
+# says: Your function must return the handle, so that the caller can remove the hook.
 # earns: 1 of 2
 def scale_input_grads(module, factor):
     def hook(mod, grad_input, grad_output):
@@ -329,7 +329,7 @@ def scale_input_grads(module, factor):
 
 
 # %% wrong: returns the hook in place of the handle
-# says: Nothing usable was returned
+# says: Your function must return the handle, so that the caller can remove the hook.
 # earns: 1 of 2
 def scale_input_grads(module, factor):
     def hook(mod, grad_input, grad_output):
@@ -390,7 +390,7 @@ def scale_input_grads(module, factor):
 
 
 # %% wrong: through numpy, in float32
-# says: The gradient that you hand back has another dtype than the one that came in:
+# says: The gradient that your hook returned has another dtype than the one it got.
 # earns: 1 of 2
 # caught: hidden
 def scale_input_grads(module, factor):
@@ -401,7 +401,7 @@ def scale_input_grads(module, factor):
 
 
 # %% wrong: scales grad_output and returns it as the gradient of the input
-# says: What the hook returned does not fit: return a tuple, an entry of the same shape
+# says: What the hook returned doesn't fit.
 # says: It is grad_output that has one entry for each output
 # earns: 0 of 2
 def scale_input_grads(module, factor):
@@ -511,7 +511,7 @@ def scale_input_grads(module, factor):
 
 
 # %% wrong: None for a factor of 0
-# says: With a factor of 0 the gradient came through unscaled
+# says: With a factor of 0 the gradient came back unscaled, because a hook that returns None replaces nothin
 # earns: 1 of 2
 # corner: zeros
 # caught: hidden

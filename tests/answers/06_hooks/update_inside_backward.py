@@ -501,7 +501,7 @@ def attach_sgd(model, lr):
 
 
 # %% wrong: one rate for all models
-# says: Each model goes by its own rate.
+# says: Each model must use its own rate.
 # earns: 1 of 2
 # caught: hidden
 def attach_sgd(model, lr):
@@ -573,7 +573,7 @@ def attach_sgd(model, lr):
 
 
 # %% wrong: the direct children only
-# says: Parameters lie at any depth; parameters() finds all of them.
+# says: Parameters can be at any depth; parameters() finds all of them.
 # earns: 1 of 2
 # caught: hidden
 def attach_sgd(model, lr):
