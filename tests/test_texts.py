@@ -216,11 +216,21 @@ def test_the_texts_name_many_things():
         assert sum(command[0] == program for command in commands) > 5, program
 
 
-def test_the_readme_is_short_and_shows_a_verdict():
+def test_the_readme_is_short():
     lines = read("README.md").splitlines()
     assert len(lines) <= 120
     assert [line for line in lines if len(line) > 110] == []
-    assert "](docs/images/verdict.png)" in read("README.md")
+
+
+def test_the_readmes_pictures_are_there_in_light_and_dark_and_in_words():
+    text = read("README.md")
+    pictures = re.findall(r"<picture>(.*?)</picture>", text, re.S)
+    assert len(pictures) == 2
+    for picture, name in zip(pictures, ("verdict", "explorer"), strict=True):
+        light, dark = f"docs/images/{name}.png", f"docs/images/{name}-dark.png"
+        assert f'(prefers-color-scheme: dark)" srcset="{dark}"' in picture and f'src="{light}"' in picture
+        assert (ROOT / light).is_file() and (ROOT / dark).is_file()
+        assert len(re.findall(r'alt="([^"]{80,})"', picture)) == 1
 
 
 def test_contributing_is_short():
