@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import nbformat
 import pytest
 from typer.testing import CliRunner
 
-from tests.tools.learning.small_course import learner_writes, make_course, read
+from tests.tools.learning.small_course import SOURCE, learner_writes, make_course, publish, read
 from torchkata.cli import app
 from torchkata.tools.course import Chapter
 from torchkata.tools.errors import CourseError
@@ -76,11 +77,17 @@ def test_a_notebook_that_cannot_be_read_is_said_and_forgotten(chapter: Chapter, 
 
 
 def test_the_setup_cell_has_run_before_anybody_asks(chapter: Chapter, spare: Spare, monkeypatch: pytest.MonkeyPatch):
+    publish(chapter, SOURCE.replace("import torch\n", "import torch\nopen('begun', 'a').write('once')\n"))
     watched = Watched(chapter, {"thrice"})
     spare.prepare(chapter)
+    begun = chapter.workbook.parent / "begun"
+    patience = time.monotonic() + 120
+    while not begun.exists():
+        assert time.monotonic() < patience
+        time.sleep(0.05)
     monkeypatch.setattr(cell_runner, "subprocess", None)  # no further process
     assert watched.check(spare) == ["thrice"]
-    assert watched.verdicts[0].solved
+    assert watched.verdicts[0].solved and begun.read_text() == "once"
 
 
 def test_a_spare_that_has_ended_is_replaced(chapter: Chapter, spare: Spare):
