@@ -96,7 +96,10 @@ def test_nothing_is_recorded_where_no_test_asks():
     assert not seen.noted.ops
 
 
-@pytest.mark.parametrize("asks", ["ops", "reads", "op_names()", "in_sight()", "used('add')", "avoided('add')"])
+@pytest.mark.parametrize(
+    "asks",
+    ["ops", "reads", "op_names()", "in_sight()", "used('add')", "avoided('add')", "that(True, '', stage='rule')"],
+)
 def test_who_asks_for_operations_that_were_not_recorded_hears_of_it(asks: str):
     source = textwrap.dedent(f"""
         with check("one") as test:
@@ -105,6 +108,7 @@ def test_who_asks_for_operations_that_were_not_recorded_hears_of_it(asks: str):
             found.append(observe(answer, x))
             test("another one")
             found[0].{asks}
+            observe(answer, x).in_sight()
         """)
     with pytest.raises(NotRecorded):
         run(source, f"<check of {asks}>")

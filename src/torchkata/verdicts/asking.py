@@ -24,14 +24,14 @@ def observe(answer: object, *args: object, **kwargs: object) -> Seen:
     `incoming_gradient(result)`. Operations are recorded where the test asks for operations: that takes longer than most
     answers do.
     """
-    recorded = asks_for_operations(sys._getframe(1))
+    asks = asks_for_operations(sys._getframe(1))
     asked_args, asked_kwargs = Copier().copy([list(args), kwargs])
     if isinstance(answer, StandIn):
-        noted = answer.channel.observe(answer.__name__, asked_args, asked_kwargs, recorded)
+        noted = answer.channel.observe(answer.__name__, asked_args, asked_kwargs, asks.here)
     else:
-        noted = _cross(observing.run_answer(answer, args, kwargs, recorded))
+        noted = _cross(observing.run_answer(answer, args, kwargs, asks.here))
     noted = _without_own_operators(noted, sys._getframe(1).f_code)
-    return Seen(getattr(answer, "__name__", "answer"), tuple(asked_args), asked_kwargs, noted, recorded=recorded)
+    return Seen(getattr(answer, "__name__", "answer"), tuple(asked_args), asked_kwargs, noted, asks=asks)
 
 
 def observe_scenario(scenario: FunctionType, *args: object) -> Seen:
@@ -42,15 +42,15 @@ def observe_scenario(scenario: FunctionType, *args: object) -> Seen:
     answer are.
     """
     channel = channel_of(args)
-    recorded = asks_for_operations(sys._getframe(1))
+    asks = asks_for_operations(sys._getframe(1))
     if channel:
-        noted = channel.scenario(scenario, args, recorded)
+        noted = channel.scenario(scenario, args, asks.here)
     else:
-        noted = _cross(observing.run_scenario(scenario, args, recorded))
+        noted = _cross(observing.run_scenario(scenario, args, asks.here))
     noted = _without_own_operators(noted, scenario.__code__)
     story = (scenario.__doc__ or "").strip().partition("\n")[0]
     named = [p.name for p in signature(scenario).parameters.values() if p.kind is not p.VAR_POSITIONAL]
-    return Seen(scenario.__name__, args, {}, noted, recorded=recorded, story=story, names=tuple(named))
+    return Seen(scenario.__name__, args, {}, noted, asks=asks, story=story, names=tuple(named))
 
 
 def observe_value(answer: object) -> Seen:

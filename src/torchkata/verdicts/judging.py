@@ -19,6 +19,7 @@ from torchkata.verdicts.plain import Copier
 from torchkata.verdicts.predicting import Prediction, judge_predictions
 from torchkata.verdicts.recording import tensors_in
 from torchkata.verdicts.showing import Part
+from torchkata.verdicts.telltales import Asks
 
 
 class Failed(Exception):
@@ -106,7 +107,7 @@ class Seen:
     args: tuple
     kwargs: dict
     noted: Observation
-    recorded: bool = False
+    asks: Asks = Asks(here=False, in_cell=False)  # for operations: they were recorded if its own test asks
     known: tuple[Mistake, ...] = ()
     is_value: bool = False
     story: str = ""  # of a scenario: what it does, in words
@@ -298,7 +299,7 @@ class Seen:
         """Judge that all of the answer's work was done where it can be recorded: not in a thread, not in another
         process, not below torch's modes. Whatever asks for operations judges this too. Raises NotRecorded where nobody
         has looked."""
-        if not self.recorded:
+        if not self.asks.here:
             raise NotRecorded
         if self.noted.lost and not self._naming:
             self._fail(Difference("rule", self.noted.lost[0], "elsewhere"), (), UNSEEN)
@@ -316,9 +317,10 @@ class Seen:
 
     def that(self, holds: bool, sentence: str, *mistakes: Mistake, stage: str = "value") -> Seen:
         """Judge any condition on plain facts; `sentence` is what a learner reads when it does not hold. At the stage
-        "rule" it judges, as `in_sight` does, whether the facts can be relied on, where operations are recorded."""
+        "rule" it judges, as `in_sight` does, whether the facts can be relied on, unless no test of the check cell asks
+        for operations: then it is a rule about something else."""
         self._must_have_returned(mistakes)
-        if stage == "rule" and self.recorded:
+        if stage == "rule" and self.asks.in_cell:
             self.in_sight()
         if not holds:
             self._fail(Difference(stage, ""), mistakes, sentence)

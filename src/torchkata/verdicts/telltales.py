@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from types import FrameType
+from typing import NamedTuple
 
 # the last one takes the recorder away for a while, and raises where there is none
 TELL_OF_OPERATIONS = frozenset(["ops", "op_names", "reads", "used", "avoided", "in_sight", "_pop_mode_temporarily"])
@@ -24,6 +25,13 @@ _BLOCKS = ("body", "orelse", "finalbody", "handlers")
 
 _Statement = ast.stmt | ast.ExceptHandler
 _Meanings = dict[str, list[_Statement]]  # of names: the statements that bind them
+
+
+class Asks(NamedTuple):
+    """Whether a test asks for operations, and whether any test of its cell does."""
+
+    here: bool
+    in_cell: bool
 
 
 @dataclass
@@ -47,20 +55,20 @@ class _Source:
 _known: dict[str, tuple[list[str], _Source]] = {}  # by file, with its lines
 
 
-def asks_for_operations(frame: FrameType) -> bool:
+def asks_for_operations(frame: FrameType) -> Asks:
     """Whether the test that runs in this frame, of a check cell, asks for operations. So, too, where the cell's source
     is not known. Of any other file, all counts."""
     file = frame.f_code.co_filename
     lines = linecache.getlines(file)
     if not lines:
-        return True
+        return Asks(True, True)
     if file not in _known or _known[file][0] is not lines:
         _known[file] = lines, _look_at("".join(lines))
     _, source = _known[file]
     line = _line_of_cell(frame)
     if not source.asks or line is None:
-        return source.asks
-    return [test for test in source.tests if test.first_line <= line][-1].asks
+        return Asks(source.asks, source.asks)
+    return Asks([test for test in source.tests if test.first_line <= line][-1].asks, True)
 
 
 def _line_of_cell(frame: FrameType | None) -> int | None:
