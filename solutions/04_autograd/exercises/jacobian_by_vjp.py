@@ -61,27 +61,27 @@ def jacobian(fn: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 
 # %% helpers="jacobian-by-vjp"
-class NotByHand(BaseException):
-    """A ready-made Jacobian was called."""
-
-
 class OtherShape(BaseException):
     """fn was called with a tensor of another shape than x has."""
 
 
-def forbid(frame, event, argument):
-    """Stops a call into torch.autograd.functional or the transforms of torch.func."""
-    if event == "call":
-        module, name = frame.f_globals.get("__name__"), frame.f_code.co_name
-        of_func = module == "torch._functorch.eager_transforms"
-        of_func |= module == "torch._functorch.apis" and name in ("grad", "grad_and_value")
-        if of_func or module == "torch.autograd.functional":
-            raise NotByHand
+def is_ready_made(module, name):
+    """Whether a function belongs to torch.autograd.functional or is a transform of torch.func."""
+    of_func = module == "torch._functorch.eager_transforms"
+    of_func |= module == "torch._functorch.apis" and name in ("grad", "grad_and_value")
+    return of_func or module == "torch.autograd.functional"
 
 
 def by_hand(jacobian, fn, x):
     """Call it without the ready-made ones, and note what it did to x and how often it called fn."""
-    calls = []
+    from torchkata.verdicts.noting import noting_calls
+
+    calls, ready_made = [], []
+
+    def note(module, name):
+        """Note one call."""
+        if is_ready_made(module, name):
+            ready_made.append(name)
 
     def counted(v):
         calls.append(type(v).__name__)
@@ -90,18 +90,14 @@ def by_hand(jacobian, fn, x):
         return fn(v)
 
     before = [x.requires_grad, x.detach().clone(), None if x.grad is None else x.grad.clone()]
-    profiler = sys.getprofile()
-    sys.setprofile(forbid)
     try:
-        result = jacobian(counted, x)
-    except NotByHand:
-        return {"by hand": False}
+        with noting_calls(note) as unseen:
+            result = jacobian(counted, x)
     except OtherShape as other:
-        return {"by hand": True, "other shape": str(other)}
-    finally:
-        sys.setprofile(profiler)
+        return {"by hand": not ready_made, "unseen": unseen, "other shape": str(other)}
     facts = {
-        "by hand": True,
+        "by hand": not ready_made,
+        "unseen": unseen,
         "calls": len(calls),
         "type": type(result).__name__,
         "recording": torch.is_grad_enabled(),
@@ -132,8 +128,8 @@ with check("jacobian-by-vjp") as test:
                 raises="implicitly created only for scalar outputs",
             ),
         )
-        seen.that(
-            seen["by hand"],
+        seen.in_sight().that(
+            seen["by hand"] and not seen["unseen"],
             "This exercise is about doing it by hand: torch.autograd.functional and torch.func are not allowed.",
             stage="rule",
         )
@@ -237,8 +233,8 @@ with check("jacobian-by-vjp") as test:
             ),
             any_shape,
         )
-        seen.that(
-            seen["by hand"],
+        seen.in_sight().that(
+            seen["by hand"] and not seen["unseen"],
             "This exercise is about doing it by hand: torch.autograd.functional and torch.func are not allowed.",
             stage="rule",
         )

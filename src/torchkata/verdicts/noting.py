@@ -1,9 +1,11 @@
-"""Noting operations within a scenario, on a rank for one, where no recorder is at work."""
+"""Noting within a scenario what no recorder notes: operations on a rank, calls of Python's functions."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import torch
@@ -13,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torchkata.verdicts.sight import Sight, Unwatched
 
 Note = Callable[[OpOverload, tuple, Any], None]  # gets an operation, its arguments and what it gave
+NoteCall = Callable[[str, str], None]  # gets the module of a function that is called, and its name
 
 
 @contextmanager
@@ -41,3 +44,28 @@ class _Noting(TorchDispatchMode):
             out = func(*args, **(kwargs or {}))
         self._note(func, args, out)
         return out
+
+
+@contextmanager
+def noting_calls(note: NoteCall) -> Iterator[list[str]]:
+    """Inside, `note` gets each function, of Python's or built in, that this thread calls. Yields a list that holds
+    afterwards, in words, that somebody stopped it.
+
+    Of other threads it knows nothing: a check that uses it judges `in_sight`, too, which sees work of torch there.
+    """
+
+    def profile(frame: FrameType, event: str, function: Any) -> None:
+        if event == "call":
+            note(frame.f_globals.get("__name__", ""), frame.f_code.co_name)
+        elif event == "c_call":
+            note(getattr(function, "__module__", None) or "", function.__name__)
+
+    stopped: list[str] = []
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        yield stopped
+    finally:
+        if sys.getprofile() is not profile:
+            stopped.append("the calls of functions were noted no more")
+        sys.setprofile(before)

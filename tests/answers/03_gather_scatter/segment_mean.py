@@ -615,3 +615,32 @@ def segment_mean(values, segment, num_segments):
     member = F.one_hot(segment, num_segments).to(values.dtype).t()
     sizes = member.sum(1, keepdim=True)
     return torch.where(sizes > 0, (member / sizes) @ values, 0)
+
+
+# %% wrong: a loop that makes 500 turns whenever it is called
+# says: A loop that always makes the same number of turns is a loop, too
+# earns: 1 of 3
+def segment_mean(values, segment, num_segments):
+    if len(segment) and not (0 <= int(segment.min()) and int(segment.max()) < num_segments):
+        raise ValueError("no such segment")
+    wide = torch.float32 if values.dtype in (torch.float16, torch.bfloat16) else values.dtype
+    means = []
+    for s in range(max(500, num_segments)):
+        mine = segment == s
+        rows = torch.where(mine.reshape(-1, *[1] * (values.dim() - 1)), values.to(wide), 0)
+        means.append(rows.sum(0) / mine.sum().clamp(min=1))
+    return torch.stack(means[:num_segments]).to(values.dtype)
+
+
+# %% wrong: a loop over Python's numbers
+# says: `tolist` leads to a loop in Python
+# says: No gradient reaches the values
+# earns: 0 of 3
+def segment_mean(values, segment, num_segments):
+    width = values[0].numel()
+    sums, sizes = [[0.0] * width for _ in range(num_segments)], [0] * num_segments
+    for row, s in zip(values.flatten(1).tolist(), segment.tolist(), strict=True):
+        sizes[s] += 1
+        sums[s] = [a + b for a, b in zip(sums[s], row, strict=True)]
+    means = [[a / max(size, 1) for a in row] for row, size in zip(sums, sizes, strict=True)]
+    return torch.tensor(means, dtype=values.dtype).reshape(num_segments, *values.shape[1:])
