@@ -206,7 +206,7 @@ with check("fix-hidden-cpu-tensors") as test:
 
     def judge_moved(seen):
         """Judge a tagger that was moved to meta."""
-        seen.expecting(other_keys)
+        seen.expecting(other_keys).in_sight()
         right = "the result is on meta, of shape [2, 3, 4]"
         wrong, x_is = ("there", "there too") if in_words(seen["there"]) != right else ("here", "on the CPU")
         names = stayed(seen)

@@ -171,20 +171,24 @@ def codes(function):
 
 
 def libraries_in(Value):
-    """The libraries that the methods of a class use, of torch and numpy; those of its base classes, too."""
-    found = []
-    members = [member for kind in Value.__mro__[:-1] for member in vars(kind).values()]
-    for member in members:
-        member = getattr(member, "__func__", None) or getattr(member, "fget", None) or member
-        if not hasattr(member, "__code__"):
-            continue
-        for code in codes(member):
-            for step in dis.get_instructions(code):
-                if step.opname == "IMPORT_NAME":
-                    found.append(step.argval)
-                elif step.opname == "LOAD_GLOBAL":
-                    thing = member.__globals__.get(step.argval)
-                    found.append(getattr(thing, "__module__", None) or getattr(thing, "__name__", ""))
+    """The libraries that the methods of a class use, of torch and numpy; those of its base classes, and of functions and
+    classes beside it that they use, too."""
+    found, things = [], list(Value.__mro__[:-1])
+    for thing in things:  # grows while it is gone through
+        for member in list(vars(thing).values()) if isinstance(thing, type) else [thing]:
+            member = getattr(member, "__func__", None) or getattr(member, "fget", None) or member
+            if not hasattr(member, "__code__"):
+                continue
+            beside, used = member.__globals__, list(member.__defaults__ or ())
+            for code in codes(member):
+                for step in dis.get_instructions(code):
+                    if step.opname == "IMPORT_NAME":
+                        found.append(step.argval)
+                    elif step.opname == "LOAD_GLOBAL":
+                        used.append(beside.get(step.argval))
+            found += [getattr(one, "__module__", None) or getattr(one, "__name__", "") for one in used]
+            own = [one for one in used if isinstance(one, type) or hasattr(one, "__code__")]
+            things += [one for one in own if one.__module__ == beside["__name__"] and one not in things]
     return sorted({root for root in (str(name).split(".")[0] for name in found) if root in ("torch", "numpy")})
 
 
@@ -292,7 +296,9 @@ with check("micrograd") as test:
     names = ["a + b", "a - b", "a * b", "a / b", "-a", "a ** 3", "a ** -1", "a.tanh()", "a.exp()", "a.relu()"]
     names += ["b.relu()", "a - 2", "a / 4", "((a * 2 + b) * 3).tanh()", "(a / b - a.exp()) ** 2"]
     for x, y in ((-0.5, 2.25), (2.0, 0.5)):
-        judge(observe_scenario(results_of, Value, names, x, y), x, y)
+        seen = observe_scenario(results_of, Value, names, x, y)
+        judge(seen, x, y)
+        seen.that(not seen.op_names(), "The class must do the work itself: torch is used inside it.", stage="rule")
 
     ### END HIDDEN TESTS
 

@@ -571,3 +571,17 @@ class Tagger(nn.Module):
             h = self.cell(x[t] + self.offset[t], h)
             outs.append(h)
         return torch.stack(outs) if outs else h.new_zeros(0, *h.shape)
+
+
+# %% wrong: the initial hidden state is made on the CPU by another thread
+# says: part of your code's work ran where it can't watch
+# earns: 1 of 3
+class Tagger(Base):
+    def start(self, x):
+        from threading import Thread
+
+        made = []
+        thread = Thread(target=lambda: made.append(torch.zeros(x.shape[1], self.cell.hidden_size)))
+        thread.start()
+        thread.join()
+        return made[0].to(self.cell.weight_ih)

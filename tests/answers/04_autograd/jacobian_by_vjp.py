@@ -475,3 +475,35 @@ def jacobian(fn, x):
             torch.set_grad_enabled(False)
             rows[i] = row
     return rows.view(y.shape + x.shape)
+
+
+# %% wrong: torch.func in a thread
+# says: part of your code's work ran where it can't watch
+# earns: 0 of 2
+def jacobian(fn, x):
+    from threading import Thread
+
+    came = []
+    thread = Thread(target=lambda: came.append(torch.func.jacrev(fn)(x.detach())))
+    thread.start()
+    thread.join()
+    return came[0].detach()
+
+
+# %% wrong: torch.func, tried twice
+# says: This exercise is about doing it by hand: torch.autograd.functional and torch.func are not allowed.
+# earns: 0 of 2
+def jacobian(fn, x):
+    try:
+        torch.func.jacrev(lambda v: v)(x.detach())
+    except BaseException:
+        pass
+    return torch.func.jacrev(fn)(x.detach()).detach()
+
+
+# %% wrong: torch.func, where nobody looks at calls any more
+# says: This exercise is about doing it by hand: torch.autograd.functional and torch.func are not allowed.
+# earns: 0 of 2
+def jacobian(fn, x):
+    sys.setprofile(None)
+    return torch.func.jacrev(fn)(x.detach()).detach()

@@ -1137,3 +1137,20 @@ class Value(Base):
 class Value(Base):
     def order(self):
         return super().order()[-1000:]
+
+
+# %% wrong: numpy behind a function of one's own, that of another one, and a default
+# says: The class must do the work itself: numpy is used inside it.
+# earns: 1 of 3
+def exp_of(x, exp=__import__("numpy").exp):
+    return float(exp(x))
+
+
+def power_of_e(x):
+    return exp_of(x)
+
+
+class Value(Base):
+    def exp(self):
+        e = power_of_e(self.data)
+        return Value(e, ((self, e),))
