@@ -45,6 +45,7 @@ from torchkata.verdicts import (
     check,
     incoming_gradient,
     mistake,
+    noting_calls,
     observe,
     observe_scenario,
     observe_value,

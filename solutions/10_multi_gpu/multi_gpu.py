@@ -59,7 +59,15 @@ from torchkata.pictures.ring import ring_stepper
 from torchkata.pictures.sampler_table import sampler_explorer
 from torchkata.pictures.timelines import idle_share, timeline, timeline_explorer
 from torchkata.processes import run_on_ranks
-from torchkata.verdicts import check, mistake, observe, observe_scenario, observe_value, prediction
+from torchkata.verdicts import (
+    check,
+    mistake,
+    noting_operations,
+    observe,
+    observe_scenario,
+    observe_value,
+    prediction,
+)
 
 # %% [markdown]
 # Two processes train one model with DDP. There are 48 samples, 24 for each process. The target is a linear function of

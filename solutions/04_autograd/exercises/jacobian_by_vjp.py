@@ -74,8 +74,6 @@ def is_ready_made(module, name):
 
 def by_hand(jacobian, fn, x):
     """Call it without the ready-made ones, and note what it did to x and how often it called fn."""
-    from torchkata.verdicts.noting import noting_calls
-
     calls, ready_made = [], []
 
     def note(module, name):

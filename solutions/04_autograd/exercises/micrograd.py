@@ -171,8 +171,8 @@ def codes(function):
 
 
 def libraries_in(Value):
-    """The libraries that the methods of a class use, of torch and numpy; those of its base classes, and of functions and
-    classes beside it that they use, too."""
+    """The libraries that the methods of a class use, of torch and numpy; those of its base classes, and of functions
+    and classes beside it that they use, too."""
     found, things = [], list(Value.__mro__[:-1])
     for thing in things:  # grows while it is gone through
         for member in list(vars(thing).values()) if isinstance(thing, type) else [thing]:

@@ -107,8 +107,6 @@ class Messages:
 
 def with_cases(all_reduce, rank, cases):
     """For each case (shape, dtype, layout) what a rank has afterwards, and what it sent."""
-    from torchkata.verdicts.noting import noting
-
     facts = []
     for case in cases:
         base, t = tensor_of(case, rank)
@@ -116,7 +114,7 @@ def with_cases(all_reduce, rank, cases):
         place, outside = base.as_strided(*layout), torch.ones_like(base, dtype=torch.bool)
         outside.as_strided(*layout).fill_(False)
         messages = Messages()
-        with noting(messages.note) as unseen:
+        with noting_operations(messages.note) as unseen:
             all_reduce(t)
         result = place.flatten()
         facts.append({"to": sorted({to for to, _ in messages.sent}), "others": messages.others})

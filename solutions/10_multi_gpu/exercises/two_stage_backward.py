@@ -132,8 +132,6 @@ def both_ranks(step, cases):
     """Train two stages on two ranks, for each (hidden, n_micro, old gradients, calls): what each has afterwards."""
 
     def on_rank(rank, world):
-        from torchkata.verdicts.noting import noting
-
         facts = []
         for hidden, n_micro, old, calls in cases:
             stage = halves(hidden)[rank]
@@ -141,7 +139,7 @@ def both_ranks(step, cases):
             for parameter in stage.parameters():
                 parameter.grad = torch.full_like(parameter, 1.5) if old else None
             messages = Messages()
-            with noting(messages.note) as unseen:
+            with noting_operations(messages.note) as unseen:
                 for call in range(calls):
                     inputs, targets = micro_batches(hidden, n_micro, call)
                     own = (inputs, None) if rank == 0 else (None, targets)

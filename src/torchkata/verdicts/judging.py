@@ -19,7 +19,7 @@ from torchkata.verdicts.plain import Copier
 from torchkata.verdicts.predicting import Prediction, judge_predictions
 from torchkata.verdicts.recording import tensors_in
 from torchkata.verdicts.showing import Part
-from torchkata.verdicts.telltales import Asks
+from torchkata.verdicts.telltales import NOBODY_ASKS, Asks
 
 
 class Failed(Exception):
@@ -107,7 +107,7 @@ class Seen:
     args: tuple
     kwargs: dict
     noted: Observation
-    asks: Asks = Asks(here=False, in_cell=False)  # for operations: they were recorded if its own test asks
+    asks: Asks = NOBODY_ASKS  # for operations: they were recorded if its own test asks
     known: tuple[Mistake, ...] = ()
     is_value: bool = False
     story: str = ""  # of a scenario: what it does, in words

@@ -19,13 +19,14 @@ NoteCall = Callable[[str, str], None]  # gets the module of a function that is c
 
 
 @contextmanager
-def noting(note: Note) -> Iterator[list[str]]:
+def noting_operations(note: Note, spaces: frozenset[str] = frozenset()) -> Iterator[list[str]]:
     """Inside, `note` gets each operation of this thread. Yields a list that holds afterwards what happened where no
-    operation can be noted, in words: in other threads, in other processes, below torch's modes.
+    operation can be noted, in words: in other threads, in other processes, below torch's modes. If `spaces` are given,
+    it is about operations of these namespaces alone.
 
     Not for a scenario whose operations are recorded anyway: there can be one such watch at a time.
     """
-    sight = Sight() if torch.autograd.kineto_available() else Unwatched()
+    sight = Sight(spaces) if torch.autograd.kineto_available() else Unwatched()
     with sight.watching(), _Noting(note, sight):
         yield sight.lost
 

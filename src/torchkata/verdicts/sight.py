@@ -47,9 +47,12 @@ class Sight:
         called: the names of operations above the modes, which take them apart before a recorder sees them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, spaces: frozenset[str] = frozenset()) -> None:
+        """`spaces`: if given, only operations of these namespaces count as lost. A backend of torch.distributed has
+        threads of its own, in which it computes."""
         self.lost: list[str] = []
         self.called: list[str] = []
+        self._spaces = spaces
         token = secrets.token_hex(8)  # a learner's code can have events of any name, but does not know these
         names = (f"torchkata: {what} {token}" for what in ("begin", "end", "seen", "called", "known"))
         self._begin, self._end, self._seen, self._called, self._known = names
@@ -97,12 +100,14 @@ class Sight:
     def _look_at_operation(self, event: Any, outermost: str) -> None:
         space, _, name = event.name.partition("::")
         if is_operation := name.isidentifier() and space.isidentifier():
-            outermost = outermost or name
+            outermost = outermost or event.name
             if name not in self.called:
                 self.called.append(name)
         self._look_below(event.children, outermost)
         if is_operation and not event.children and _computes(space, name):
-            self.note(unseen(outermost))
+            space, _, name = outermost.partition("::")
+            if not self._spaces or space in self._spaces:
+                self.note(unseen(name))
 
 
 class Unwatched(Sight):

@@ -34,6 +34,9 @@ class Asks(NamedTuple):
     in_cell: bool
 
 
+NOBODY_ASKS = Asks(here=False, in_cell=False)
+
+
 @dataclass
 class _Test:
     """The statements of a test, from its first line on."""

@@ -584,3 +584,25 @@ def shard_of(weight, rank, world):
 # earns: 0 of 3
 def sharded_linear(x, shard, out_features):
     ShardedLinear.apply(x, shard, out_features)
+
+
+# %% wrong: the weight's gradient is reduced in a thread, where nothing is counted
+# says: The check sees what is sent in the call itself
+# earns: 0 of 3
+class ReducesElsewhere(ShardedLinear):
+    @staticmethod
+    def backward(ctx, g):
+        from threading import Thread
+
+        x, shard = ctx.saved_tensors
+        of_x = g @ whole(shard, g.shape[1], x.shape[1]) if ctx.needs_input_grad[0] else None
+        grad, start = g.t() @ x, dist.get_rank() * len(shard)
+        thread = Thread(target=dist.all_reduce, args=(grad,))
+        thread.start()
+        thread.join()
+        full = F.pad(grad.flatten() / dist.get_world_size(), (0, dist.get_world_size() * len(shard) - grad.numel()))
+        return of_x, full[start : start + len(shard)].clone(), None
+
+
+def sharded_linear(x, shard, out_features):
+    return ReducesElsewhere.apply(x, shard, out_features)

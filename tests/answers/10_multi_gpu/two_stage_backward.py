@@ -800,3 +800,34 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
         losses.append(loss.item())
         dist.send(received.grad, dst=0)
     return sum(losses)
+
+
+# %% wrong: an all_reduce in another thread
+# says: The check sees messages that are sent in the call itself
+# earns: 0 of 2
+def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
+    from threading import Thread
+
+    def shared(tensor):
+        thread = Thread(target=dist.all_reduce, args=(tensor,))
+        thread.start()
+        thread.join()
+
+    stage.zero_grad()
+    total = 0.0
+    for i in range(n_micro):
+        h, g = torch.zeros(hidden), torch.zeros(hidden)
+        if dist.get_rank() == 0:
+            activation = stage(inputs[i])
+            h.copy_(activation.detach())
+        shared(h)
+        if dist.get_rank() == 1:
+            h.requires_grad_()
+            loss = loss_fn(stage(h), targets[i]) / n_micro
+            loss.backward()
+            total += loss.item()
+            g.copy_(h.grad)
+        shared(g)
+        if dist.get_rank() == 0:
+            activation.backward(g)
+    return total if dist.get_rank() else None
