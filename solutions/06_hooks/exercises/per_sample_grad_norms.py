@@ -123,12 +123,12 @@ def model_for(kind):
 
 def data_for(kind):
     """x and y of a setting."""
-    size = {"one sample": 1, "twelve samples": 12}.get(kind, 5)
+    size = {"one sample": 1, "500 samples": 500}.get(kind, 5)
     if kind in ("sequence", "pooled", "one step"):
         x = numbers((size, 1 if kind == "one step" else 6, 3))
         return x, numbers((size, 2) if kind == "pooled" else (*x.shape[:2], 2), 0.25)
     x = numbers((size, 3))
-    if kind in ("classes", "one sample", "twelve samples", "nested"):
+    if kind in ("classes", "one sample", "500 samples", "nested"):
         return x, torch.arange(size) % 2
     if kind == "tracked x":
         x.requires_grad_()
@@ -255,13 +255,12 @@ with check("per-sample-grad-norms") as test:
         stage="rule",
     )
 
-    test("no loop over samples: the same number of torch calls for a larger batch")
-    larger = observe_scenario(measured, per_sample_grad_norms, "twelve samples")
-    judge(larger, "twelve samples")
+    test("no loop over samples: fewer torch calls than samples")
+    larger = observe_scenario(measured, per_sample_grad_norms, "500 samples")
+    judge(larger, "500 samples")
     larger.that(
-        len(larger.op_names(level="python")) < len(seen.op_names(level="python")) + 7,
-        "Seven more samples need seven more torch calls, or a multiple of that. Work on all samples at once, "
-        "without a loop.",
+        len(larger.op_names(level="python")) < 500,
+        "For 500 samples there are 500 torch calls or more: work on all samples at once, without a loop.",
         stage="rule",
     )
 

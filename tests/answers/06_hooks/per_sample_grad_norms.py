@@ -531,7 +531,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 
 # %% wrong: one backward, then a loop over samples
-# says: Seven more samples need seven more torch calls, or a multiple of that.
+# says: For 500 samples there are 500 torch calls or more
 # earns: 2 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
@@ -644,3 +644,23 @@ def per_sample_grad_norms(model, loss_fn, x, y):
         if layer.bias is not None and layer.bias.requires_grad:
             squares += g.sum(1).square().sum(1)
     return squares.sqrt().detach()
+
+
+# %% wrong: a loop of fixed length over the samples, beside the hooks that count
+# says: For 500 samples there are 500 torch calls or more
+# earns: 2 of 3
+def per_sample_grad_norms(model, loss_fn, x, y):
+    model(x)
+    tables = [table for m in model.modules() for table in (m._forward_pre_hooks, m._forward_hooks)]
+    kept = [dict(table) for table in tables]
+    for table in tables:
+        table.clear()
+    ours, norms = [p for p in model.parameters() if p.requires_grad], []
+    for i in range(max(len(x), 20)):
+        row = slice(i % len(x), i % len(x) + 1)
+        loss = loss_fn(model(x[row]), y[row]).sum()
+        grads = torch.autograd.grad(loss, ours) if loss.requires_grad else [loss.new_zeros(1)]
+        norms.append(torch.stack([g.norm().to(loss.dtype) for g in grads]).norm())
+    for table, hooks in zip(tables, kept, strict=True):
+        table.update(hooks)
+    return torch.stack(norms[: len(x)]).detach()
