@@ -17,12 +17,14 @@ SUSPECT = re.compile(
     r"\bgc\s*\.\s*get_(objects|referrers|referents)|\bctypes\b|"
     r"_getframe|\bcurrentframe\b|\binspect\s*\.\s*(stack|trace)\b|\b(f_back|f_globals|f_locals|tb_frame|gi_frame)\b|"
     r"_disable_current_modes|_(pop|push)_mode|\bDisableTorch|DispatchKey|\b_profiler\b|_(disable|enable|prepare)_profiler|\baddaudithook\b|"
-    r"__closure__|__subclasses__|/proc\b|\bsettrace\b|\bsetprofile\b"
+    r"__closure__|__subclasses__|__code__|\b(Function|Code)Type\b|/proc\b|\bsettrace\b|\bsetprofile\b|"
+    r"\bthreading\b|ThreadPool|\b_thread\b|\bto_thread\b"
 )
 
 
 def suspect_lines(cells: list[SubmittedCell]) -> list[str]:
-    """A note for each line that names the grader's modules or digs in frames, the collector, ctypes or /proc."""
+    """A note for each line that names the grader's modules, digs in frames, functions, the collector, ctypes or /proc,
+    or begins threads, in which calls of functions are not watched."""
     found = [
         f"{LOOK} ({_place(cell)}): {line.strip()[:100]}"
         for cell in cells
