@@ -753,6 +753,17 @@ def test_a_hidden_test_keeps_data_out_of_sentences_too():
     assert "314159" not in str(caught.value) and "Off: the values differ" in str(caught.value)
 
 
+@pytest.mark.parametrize("hidden", [False, True])
+def test_words_that_the_answer_chose_are_withheld_in_a_hidden_test(hidden: bool):
+    with pytest.raises(WrongAnswer) as caught, check("an-exercise") as test:
+        (test.hidden if hidden else test)("operations")
+        seen = observe(lambda x: [x.sin, x.cos][int(x)](), torch.tensor(1.0))
+        made = ", ".join(seen.op_names("forward", "aten")[-1:])
+        seen.that(not made, "These ran: {detail}.", stage="rule", detail=made)
+    shown = "\n".join([*caught.value.lines, str(caught.value)])
+    assert "These ran: " in shown and ("cos" in shown) is not hidden
+
+
 def test_a_verdict_renders_as_its_own_lines():
     error = verdict(lambda: observe(lambda x: x + 1, torch.tensor([1.0])).returns(torch.tensor([1.0])))
     assert error._render_traceback_() == error.lines

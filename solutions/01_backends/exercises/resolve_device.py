@@ -112,7 +112,8 @@ with check("resolve-device") as test:
         """Judge the device, and that no tensor was made on the way."""
         seen.expecting(*mistakes, *known).returns(torch.device(device), because="That is another device: {detail}.")
         made = ", ".join(dict.fromkeys(seen.op_names(level="aten")))
-        seen.that(not made, f"Nothing may be allocated to find out; these operations ran: {made}.", stage="rule")
+        allocated = "Nothing may be allocated to find out; these operations ran: {detail}."
+        seen.that(not made, allocated, stage="rule", detail=made)
 
     test("spec None: cuda if there is one, else the CPU")
     here_not_there = mistake(
@@ -220,7 +221,8 @@ with check("resolve-device") as test:
         """Judge the device, and that no tensor was made on the way."""
         seen.expecting(*mistakes, *known).returns(torch.device(device), because="That is another device: {detail}.")
         made = ", ".join(dict.fromkeys(seen.op_names(level="aten")))
-        seen.that(not made, f"Nothing may be allocated to find out; these operations ran: {made}.", stage="rule")
+        allocated = "Nothing may be allocated to find out; these operations ran: {detail}."
+        seen.that(not made, allocated, stage="rule", detail=made)
         seen.leaves_arguments_alone(because="The counts belong to the caller: they must stay as they are.")
 
     test("None, 'cuda' and 'meta', on machines with two cards and with none; the counts are not changed")
@@ -230,8 +232,8 @@ with check("resolve-device") as test:
     seen = observe(resolve_device, None, {"cuda": 2})
     seen.returns(torch.device("cuda:0"), FIRST_CHECK_FIRST)
     made = ", ".join(dict.fromkeys(seen.op_names(level="aten")))
-    allocated = f"Nothing may be allocated to find out; these operations ran: {made}."
-    seen.that(not made, allocated, FIRST_CHECK_FIRST, stage="rule")
+    allocated = "Nothing may be allocated to find out; these operations ran: {detail}."
+    seen.that(not made, allocated, FIRST_CHECK_FIRST, stage="rule", detail=made)
     seen.leaves_arguments_alone(because="The counts belong to the caller: they must stay as they are.")
 
     ### BEGIN HIDDEN TESTS

@@ -192,7 +192,6 @@ with check("memory-cells") as test:
         seen = observe(memory_cells, view)
         seen.returns(cell_by_cell)
         readers = ", ".join(dict.fromkeys(name for name, _ in seen.reads))
-        seen.that(
-            not readers, f"The values of t were read: {readers}. Shape, strides and offset are enough.", stage="rule"
-        )
+        read = "The values of t were read: {detail}. Shape, strides and offset are enough."
+        seen.that(not readers, read, stage="rule", detail=readers)
     ### END HIDDEN TESTS

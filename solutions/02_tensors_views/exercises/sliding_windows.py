@@ -232,8 +232,9 @@ with check("sliding-windows") as test:
         )  # set_ only takes a storage
         seen.that(
             not readers,
-            f"The windows were copied ({readers}). With the right strides they can overlap in the same memory.",
+            "The windows were copied ({detail}). With the right strides they can overlap in the same memory.",
             stage="rule",
+            detail=readers,
         )
 
     test.hidden("step is 1 when it is not given")

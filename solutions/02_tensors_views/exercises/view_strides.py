@@ -111,7 +111,8 @@ def agree(came, expected):
 def only_numbers(seen):
     """Judge the rule: no tensor was made."""
     made = ", ".join(dict.fromkeys(seen.op_names()))
-    seen.that(not made, f"You built a tensor and asked it ({made}). Work with the numbers.", stage="rule")
+    built = "You built a tensor and asked it ({detail}). Work with the numbers."
+    seen.that(not made, built, stage="rule", detail=made)
 
 
 merging = (

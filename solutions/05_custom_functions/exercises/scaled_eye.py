@@ -163,8 +163,9 @@ with check("scaled-eye") as test:
         made = dense(seen, 1000)
         seen.that(
             not made,
-            f"A dense n x n tensor was made, by {made}. c * t is all that a product needs.",
+            "A dense n x n tensor was made, by {detail}. c * t is all that a product needs.",
             stage="rule",
+            detail=made,
         )
         seen.returns(expected)
 
@@ -314,8 +315,9 @@ with check("scaled-eye") as test:
             made = dense(seen, n)
             seen.that(
                 not made,
-                f"A dense n x n tensor was made, by {made}. c * t is all that the product needs.",
+                "A dense n x n tensor was made, by {detail}. c * t is all that the product needs.",
                 stage="rule",
+                detail=made,
             )
             seen.returns(2 * (t if from_left else t.t()))
 
@@ -407,12 +409,12 @@ with check("scaled-eye") as test:
             (observe_scenario(applied, ScaledEye, "diagonal", n, -0.5), torch.full((n,), -0.5)),
         ]:
             made = dense(seen, n)
-            seen.that(not made, f"A dense n x n tensor was made, by {made}.", stage="rule")
+            seen.that(not made, "A dense n x n tensor was made, by {detail}.", stage="rule", detail=made)
             seen.returns(expected)
         for function, c in (("add", 1.75), ("matmul", -1.5)):
             seen = observe_scenario(combined, ScaledEye, function, n, -0.5 if function == "matmul" else -1.25, n, 3.0)
             made = dense(seen, n)
-            seen.that(not made, f"A dense n x n tensor was made, by {made}.", stage="rule")
+            seen.that(not made, "A dense n x n tensor was made, by {detail}.", stage="rule", detail=made)
             seen.returns({"kind": "ScaledEye", "n": n, "c": c, "times ones": None}, again)
 
     lost = mistake(
