@@ -23,6 +23,7 @@
 #   length and contain nothing negative. No argument is changed.
 #
 # **Rule.** Numbers only: no tensor and no array is created, not even on `meta`.
+# The check can't see NumPy arrays: that part is left to you.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -16,6 +16,7 @@
 # - Any other label outside 0..C-1 raises IndexError, RuntimeError or ValueError.
 #
 # **Rule.** Use `scatter` or `scatter_`; `F.one_hot` and `torch.eye` are not allowed.
+# The check sees that the result depends on it, but not that it does the work: that part is left to you.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -26,6 +26,7 @@
 #   recording off with `torch.no_grad()`.
 #
 # **Rule.** Only gradcheck and gradgradcheck judge: your own lines compare no gradients and run no backward pass.
+# The check sees every backward pass, but not what you compare: that part is left to you.
 #
 # <details><summary>Hint 1</summary>
 #

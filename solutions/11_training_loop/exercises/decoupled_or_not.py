@@ -17,6 +17,7 @@
 #   options.
 #
 # **Rule.** Decide by stepping the optimizer, not by its class, its name, its defaults or its source.
+# The check sees that a step is made, but not what you decide by: that part is left to you.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -19,7 +19,8 @@
 # - A parameter whose `.grad` is None is skipped: it doesn't decay, and the call is not counted for it.
 # - Nothing is added to a graph, and gradients are not changed.
 #
-# **Rule.** Do not use `torch.optim`.
+# **Rule.** Do not use `torch.optim`. The check sees optimizers that step and fused operations, but not the functions
+# in the modules of `torch.optim`: that part is left to you.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -16,6 +16,7 @@
 #   The arguments are not changed, and the loss is differentiable with respect to the logits.
 #
 # **Rule.** Pick the number with `gather` (or `take_along_dim`); do not use `cross_entropy`, `nll_loss` or `one_hot`.
+# The check sees that the result depends on it, but not that it does the work: that part is left to you.
 #
 # <details><summary>Hint 1</summary>
 #
