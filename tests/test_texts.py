@@ -285,3 +285,11 @@ def test_a_dead_link_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "a.md").write_text("# One, two\n\n[a](#one-two) [b](#two) [c](b.md) [d](https://x)", encoding="utf-8")
     monkeypatch.setattr("tests.test_texts.ROOT", tmp_path)
     assert dead_links("a.md") == ["#two", "b.md"]
+
+
+def test_each_rule_of_a_contract_is_listed_with_how_it_is_held():
+    table = read("docs/maintainers.md").partition("## How rules are held\n")[2].partition("\n## ")[0]
+    listed = [name for row in re.findall(r"^\| (`.+?`) \|", table, re.MULTILINE) for name in re.findall("`(.+?)`", row)]
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "solutions").glob("*/exercises/*.py")]
+    ruled = [re.findall(r'answer="(.+?)"', source)[0] for source in sources if "\n# **Rule.**" in source]
+    assert sorted(listed) == sorted(ruled)

@@ -206,6 +206,7 @@ def judge(seen, dtypes, around, *mistakes, backward_words=backward_wide):
         "Nothing came back: is a `return` missing?" if seen["kind"] == "NoneType" else "linear must return a tensor.",
         stage="type",
     )
+    seen.in_sight()
     seen.that(seen["own"], "Go through your own Function: its node must be the grad_fn of the result.", stage="rule")
     forward = dtypes_in(seen, "forward")
     odd = f"The product of forward must run in {name}; yours: {', '.join(sorted(forward)) or 'none'}."
