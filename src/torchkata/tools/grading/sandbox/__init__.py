@@ -76,8 +76,11 @@ and an operation that was asked for must be one that the result comes from, in m
 
 One limit remains: all of this runs in the worker. Code that digs into these very objects, or into the interpreter's
 memory, can falsify what is reported of operations. `reaching.py` shows the teacher the lines of a submission that look
-like that. A rule about something other than torch's operations (no NumPy, no loop in Python) is asked for, and checked
-only as far as its own check cell does. And a result depends on an operation whatever it was multiplied with afterwards.
+like that. A rule about something other than torch's operations (no NumPy, no loop in Python) is checked only as far as
+its own check cell does, and its contract says which part is left to the learner (the list of all rules is in
+docs/maintainers.md). And a result depends on an operation whatever it was multiplied with afterwards.
+
+SECURITY.md says what of all this is promised to a teacher, and what is not.
 
 These are never asked of a worker: points and verdicts (the judge computes them), how long something took (measured in
 the judge; `usage` subtracts the time in which the machine was busy with others), how the worker ended (the branch gets
