@@ -317,8 +317,8 @@ class Seen:
 
     def that(self, holds: bool, sentence: str, *mistakes: Mistake, stage: str = "value", detail: str = "") -> Seen:
         """Judge any condition on plain facts; `sentence` is what a learner reads when it does not hold. "{detail}" in
-        it stands for `detail`, words that the answer chose, such as names of operations: a hidden test withholds them,
-        for they could carry its data. At the stage "rule" it judges, as `in_sight` does, whether the facts can be
+        it stands for `detail`, names of operations: the answer chose these, so a hidden test withholds them, for they
+        could carry its data. At the stage "rule" it judges, as `in_sight` does, whether the facts can be
         relied on, unless no test of the check cell asks for operations: then it is a rule about something else."""
         self._must_have_returned(mistakes)
         if stage == "rule" and self.asks.in_cell:
@@ -452,7 +452,7 @@ GENERIC = {
     "gradient": "The gradient is wrong: {detail}.",
     "rule": "The rule of this exercise is broken: {detail}.",
 }
-WITHHELD = "not told of a hidden test"
+WITHHELD = "operations that a hidden test doesn't name"
 REPLACED = "Your code replaced {detail} while it ran. The check needs the original: leave torch as it is."
 UNSEEN = (
     "This check watches which operations run, but part of your code's work ran where it can't watch ({detail}). Do all "

@@ -293,6 +293,7 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: tries out what does exist
 # says: Nothing may be allocated to find out; these operations ran: empty.
+# says: Nothing may be allocated to find out; these operations ran: operations that a hidden test doesn't name.
 # earns: 1 of 3
 def resolve_device(spec, counts, current=0):
     try:

@@ -214,7 +214,7 @@ class ScaledEye(Base):
 
 
 # %% wrong: multiplies by torch.eye(n)
-# says: A dense n x n tensor was made, by eye, mul
+# says: A dense n x n tensor was made, by
 # earns: 0 of 2
 # lesson
 class ScaledEye(Base):
@@ -228,7 +228,7 @@ class ScaledEye(Base):
 
 
 # %% wrong: takes the diagonal of the dense matrix
-# says: A dense n x n tensor was made, by eye
+# says: A dense n x n tensor was made, by
 # earns: 1 of 2
 # caught: hidden
 class ScaledEye(Base):
@@ -238,7 +238,7 @@ class ScaledEye(Base):
 
 
 # %% wrong: an expanded zero is dense, too
-# says: A dense n x n tensor was made, by expand
+# says: A dense n x n tensor was made, by
 # earns: 1 of 2
 # caught: hidden
 class ScaledEye(Base):
@@ -528,7 +528,7 @@ class ScaledEye(Base):
 
 
 # %% wrong: dense as long as it is small
-# says: A dense n x n tensor was made, by eye
+# says: A dense n x n tensor was made, by
 # earns: 1 of 2
 # caught: hidden
 class ScaledEye(Base):
