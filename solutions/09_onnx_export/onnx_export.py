@@ -862,9 +862,9 @@ for version in (13, 18, None):
 # %% [markdown]
 # `Gelu` exists since opset 20, the default of torch 2.13; for 18, the exporter writes it out with other operators. A
 # file states which opset it needs, and a runtime states which opsets it knows. If an old runtime must read the file,
-# ask for a lower number, and look at what you got. When we asked for 13, the file still says 18. The translations are
-# written in 18 and the conversion down to 13 failed, but the only sign is a line in a log (which this chapter's setup
-# cell keeps off the screen).
+# ask for a lower number, and look at what you got. We asked for 13, but the file says 18: the translations are written
+# in 18, and the conversion down to 13 failed. The only sign is a line in a log (which this chapter's setup cell keeps
+# off the screen).
 #
 # **Now you know.** If an operator is missing, you can write its translation. Read the opset from the file, not from
 # your call.

@@ -4,7 +4,7 @@
 # A training loop makes five calls. Each is simple, but most mistakes around them are silent: the loss still goes down,
 # just not as far as it could. After this chapter you can
 #
-# - write and repair the loop: the order of the calls, accumulation, clipping, train and eval mode, a mean over samples;
+# - write and fix the loop: the order of the calls, accumulation, clipping, train and eval mode, a mean over samples;
 # - choose a loss and check its inputs: shapes, logits, log-probabilities, labels;
 # - put samples of different lengths into one batch with a collate function;
 # - configure optimizers: parameter groups, weight decay (coupled or decoupled), state, schedules;

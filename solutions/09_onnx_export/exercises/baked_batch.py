@@ -247,8 +247,8 @@ with check("baked-batch") as test:
         return sum(one / sum(grown) * (x[:, t].double() @ weight.t() + bias) for t, one in enumerate(grown))
 
     specialised = (
-        "'tracing inferred a static shape': a dynamic size became a plain number, by a constant that it must fit, by a "
-        "Python loop over range(T), or by an op that needs a number (torch.linspace does)."
+        "'tracing inferred a static shape' means that a dynamic size became a plain number: through a constant "
+        "that it must fit, a Python loop over range(T), or an op that needs a number (such as torch.linspace)."
     )
     branch = "The export decided a Python `if` on a shape, so other sizes silently take the same branch."
     known = [
@@ -283,7 +283,7 @@ with check("baked-batch") as test:
         not seen["refused"], "The exporter refuses this model. Export it yourself, and read the end of the message."
     )
     seen.that(seen["shape"] == ["batch", "time", 6], specialised, stage="shape")
-    judge_runs(seen, slice(3), "onnxruntime does not give the numbers of the contract for these sizes.")
+    judge_runs(seen, slice(3), "onnxruntime does not return the numbers of the contract for these sizes.")
 
     ### BEGIN HIDDEN TESTS
     test.hidden("(9, 12), (3, 2) and a single sample")

@@ -134,7 +134,9 @@ def same(came, truth):
     return fits and torch.allclose(came, truth, rtol=1e-4, atol=1e-6, equal_nan=True)
 
 
-leak = "inf or nan of the branch not taken leaked in: multiplying it by 0 gives nan. Select, don't multiply."
+leak = (
+    "inf or nan of the other branch reached the result, because multiplying it by 0 gives nan. Select, don't multiply."
+)
 one_branch = "Your layer has only one branch, or the decision was made once, for the example."
 
 

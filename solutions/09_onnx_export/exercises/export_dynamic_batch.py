@@ -145,7 +145,7 @@ with check("export-dynamic-batch") as test:
         """Judge the file, its names and sizes, and the numbers."""
         seen.expecting(
             mistake(
-                "dynamic_shapes is a tuple with one dict for each argument of forward, whatever these are called.",
+                "dynamic_shapes must be a tuple with one dict for each argument of forward, whatever their names are.",
                 raises="UserError|Constraints",
             ),
             mistake(

@@ -168,13 +168,13 @@ with check("fixed-or-dynamic") as test:
         "The branch was decided during export, with 4 rows, so only `x * 2` is in the graph. For 1 row "
         "onnxruntime returns 2.0 and PyTorch 3.0, without any message."
     )
-    structure = "check_model looks at the structure, not at the numbers: a wrong export passes."
+    structure = "check_model looks at the structure, not at the numbers, so a wrong export passes."
     refused = (
         "A branch on values can't be decided for all inputs, so torch.export refuses it (GuardOnDataDependentSymNode)."
     )
     view = (
-        "view(4, -1) is exported faithfully: 8 rows still give 4, as in PyTorch itself. The 4 is baked into the model, "
-        "not by the exporter."
+        "view(4, -1) is exported just as it is written, so 8 rows still give 4, as in PyTorch. The 4 comes from "
+        "the model, not from the exporter."
     )
     fake = "The default exporter runs the model with FakeTensors, which have shapes and dtypes but no data."
     files = "The export writes weights into a second file, <name>.onnx.data, unless external_data=False."

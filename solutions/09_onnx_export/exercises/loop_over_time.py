@@ -154,8 +154,8 @@ def close(came, truth):
 
 
 overflow = (
-    "inf or nan: a negative power of `a` overflows in long sequences. Clamp the exponent (or mask it) before "
-    "taking the power."
+    "inf or nan comes from a negative power of `a`, which overflows in long sequences. Clamp the exponent (or "
+    "mask it) before you take the power."
 )
 future = "Later steps influence earlier ones. W[t, s] must be zero for s > t."
 

@@ -131,7 +131,7 @@ with check("run-session") as test:
             raises=r"missing from input feed|Invalid input name|Invalid Feed Input Name",
         ),
         mistake(arrays, raises="Input must be a list of dictionaries or a single numpy array"),
-        mistake("numpy() on a tensor that requires grad raises: detach first.", raises="requires grad"),
+        mistake("numpy() raises an error if the tensor requires grad. Detach it first.", raises="requires grad"),
         mistake(
             "Each session has its own number of inputs, with its own names. Ask session.get_inputs().",
             raises=r"ValueError: zip\(\) argument",
@@ -238,7 +238,7 @@ with check("run-session") as test:
             "A session takes NumPy arrays, not tensors. Convert on the way in.",
             raises="Input must be a list of dictionaries or a single numpy array",
         ),
-        mistake("numpy() on a tensor that requires grad raises: detach first.", raises="requires grad"),
+        mistake("numpy() raises an error if the tensor requires grad. Detach it first.", raises="requires grad"),
         mistake(cast, raises="Unexpected input data type|unsupported ScalarType|INT64|int64"),
     ]
 

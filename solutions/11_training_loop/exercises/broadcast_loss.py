@@ -268,8 +268,8 @@ with check("broadcast-loss") as test:
             ),
             mistakes=[
                 mistake(
-                    "A prediction of another size is refused, but with another exception: compare the numbers of "
-                    "elements yourself and raise ValueError. ({detail})",
+                    "A prediction with a different number of values raises the wrong exception. Compare the numbers "
+                    "of elements yourself and raise ValueError. ({detail})",
                     when=lambda seen: bool(seen.error_text),
                 )
             ],

@@ -243,7 +243,7 @@ with check("cross-entropy-from-logits") as test:
     some_logits = torch.randn(6, 3, generator=g)
     some_logits[1, 0], some_logits[2], some_logits[4, 1], some_logits[5] = torch.nan, 1e30, torch.inf, -torch.inf
     some_logits.requires_grad_()
-    poisoned = "What stands in an ignored row (nan, inf, huge numbers) reaches the {}: select the rows that count."
+    poisoned = "The content of an ignored row (nan, inf, huge numbers) reaches the {}. Select the rows that count."
     seen = observe(cross_entropy, some_logits, torch.tensor([1, -100, -100, 2, -100, -100]))
     over_all = mistake(ignored_mean, gives=lambda z, y: reference(z, y) * (y != -100).sum() / len(y))
     seen.expecting(not_refused).returns(reference, over_all, because=poisoned.format("value"))

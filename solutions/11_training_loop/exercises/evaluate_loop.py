@@ -225,8 +225,8 @@ with check("evaluate-loop") as test:
             f"The {name} is {wanted:.4f} here, and you return {seen['values'][place]:.4f}.",
             mistake(batch_means, when=lambda seen, p=place, m=of_means: abs(seen["values"][p] - m) < 2e-4),
             mistake(
-                "argmax() without a dimension looks for one largest number in the whole batch: each row has its own, "
-                "argmax(1).",
+                "argmax() without a dimension finds the largest number of the whole batch. Each row needs its "
+                "own, so use argmax(1).",
                 when=lambda seen, p=place: p == 1 and any(abs(seen["values"][1] - one) < 2e-4 for one in without_dim),
             ),
         )

@@ -202,7 +202,7 @@ with check("fine-tune-head") as test:
         seen.that(seen["loaded"], "The body doesn't have the pre-trained weights.")
         copied = "The head must be new, not a slice of the old head."
         seen.that(not seen["old rows"] and not seen["old biases"], copied, stage="aliasing")
-        seen.that(not seen["same fc"], "model.fc is still the old layer: make a new Linear.", stage="aliasing")
+        seen.that(not seen["same fc"], "model.fc is still the old layer. Make a new Linear.", stage="aliasing")
         optimizer = seen["optimizer"]
         seen.that(optimizer["SGD"], "Return a torch.optim.SGD optimizer.", stage="type")
         seen.that(
@@ -327,7 +327,9 @@ with check("fine-tune-head") as test:
             )
         )
         seen.that(seen["linear"], "model.fc must be a Linear layer with a bias.", stage="type")
-        seen.that(seen["rows"] == classes, "model.fc has not as many outputs as there are new classes.", stage="shape")
+        seen.that(
+            seen["rows"] == classes, "model.fc does not have as many outputs as there are new classes.", stage="shape"
+        )
         seen.that(seen["dtype"], "The new head must have the body's dtype and device.", stage="dtype")
         seen.that(seen["loaded"], "The body doesn't have the pre-trained weights and statistics.")
         seen.that(seen["SGD"], "Return a torch.optim.SGD optimizer.", stage="type")
@@ -413,8 +415,8 @@ with check("fine-tune-head") as test:
 
     test.hidden("a checkpoint that does not fit is refused")
     strict = (
-        "strict=False hides a checkpoint that does not fit: load strictly (before replacing the head, so that the "
-        "shapes agree)."
+        "strict=False hides a checkpoint that does not fit. Load strictly, before you replace the head, so that "
+        "the shapes agree."
     )
     kinds = ["no statistics", "no bias", "no head", "one key more", "a head of another model", "other names"]
     kinds += ["other classes", "another width", "a transposed head"]

@@ -363,7 +363,7 @@ with check("overfit-one-batch") as test:
 
     test.hidden("nan and inf, with weights that move and with weights that don't")
     order = mistake(
-        "'stands still' goes before 'diverges': nothing has moved when the loss became nan, or larger.",
+        "'stands still' comes before 'diverges', and no weight had changed when the loss became nan or larger.",
         when=lambda seen: seen["answer"] == "diverges",
     )
     infinite = says("fits", "A loss of inf also ends the calls. Check with isfinite, not only for nan.")

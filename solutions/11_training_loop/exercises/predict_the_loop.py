@@ -134,11 +134,11 @@ with check("predict-the-loop") as test:
         ),
         "backward-step": (
             after_two("backward", "step"),
-            "backward() adds to .grad: without zero_grad the second step uses 2 + 2.",
+            "backward() adds to .grad, so without zero_grad the second step uses 2 + 2.",
         ),
         "backward-zero-step": (
             after_two("backward", "zero", "step"),
-            "zero_grad between backward and step throws the gradient away: nothing is learned.",
+            "zero_grad between backward and step throws the gradient away, so nothing is learned.",
         ),
         "grad after zero_grad": (
             grad_after_zero_grad(),
@@ -156,12 +156,12 @@ with check("predict-the-loop") as test:
         ),
         "loss of a perfect logit": (
             F.cross_entropy(logits, label).item(),
-            "cross_entropy takes logits: with 1000 against 0 the label has probability 1, and -log 1 is 0.",
+            "cross_entropy takes logits. With 1000 against 0 the label has probability 1, and -log 1 is 0.",
         ),
         "softmax twice": (
             F.cross_entropy(logits.softmax(1), label).item(),
-            "cross_entropy wants logits: after a softmax the inputs are in [0, 1], and with 2 classes the loss cannot "
-            "fall below log(1 + 1/e) = 0.31.",
+            "cross_entropy takes logits. After a softmax the inputs are in [0, 1], and with 2 classes the loss "
+            "cannot fall below log(1 + 1/e) = 0.31.",
         ),
     }
     seen = observe_value(answers)

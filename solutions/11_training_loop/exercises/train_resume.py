@@ -293,7 +293,9 @@ def resumed(train, kind, sizes, totals, settings, loaded=False):
     return facts | {"whole": facts_of(run, came)}
 
 
-per_step = "losses: one float per step, the mean over its samples, from the very first step on (also after a resume)."
+per_step = (
+    "losses must have one float per step, the mean over its samples, from the very first step on (even after a resume)."
+)
 in_turn = (
     "Run one forward and then its backward for each micro-batch, and none for micro-batches of steps already made."
 )
@@ -416,7 +418,9 @@ def judge_resumed(seen, totals, *mistakes):
         seen.that(facts["is dict"], not_a_dict, stage="type")
     copied = "The state changed while training continued, because it contains the live tensors, not copies."
     seen.that(not seen["live"], copied, stage="aliasing")
-    refused = "torch.load(weights_only=True) refuses the state: keep tensors, numbers, strings, lists and dicts in it."
+    refused = (
+        "torch.load(weights_only=True) refuses the state. Keep only tensors, numbers, strings, lists and dicts in it."
+    )
     elsewhere = mistake(
         "The state is smaller than the weights, so what it needs is stored elsewhere and lost when this process ends.",
         when=lambda seen: seen["opens"] == "too small",

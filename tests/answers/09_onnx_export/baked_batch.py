@@ -110,7 +110,7 @@ class Pooler(Base):
 
 # %% wrong: time is still five
 # says: The number of steps is still fixed, or the weights differ from the contract. The 5 must come from
-# says: 'tracing inferred a static shape'
+# says: 'tracing inferred a static shape' means that a dynamic size became a plain number: through a constant
 # lesson
 # earns: 0 of 2
 class Pooler(Base):
@@ -120,7 +120,7 @@ class Pooler(Base):
 
 
 # %% wrong: a loop over range(T)
-# says: 'tracing inferred a static shape'
+# says: 'tracing inferred a static shape' means that a dynamic size became a plain number: through a constant
 # lesson
 # earns: 1 of 2
 class Pooler(Base):
@@ -142,7 +142,7 @@ class Pooler(Base):
 
 
 # %% wrong: torch.linspace
-# says: 'tracing inferred a static shape'
+# says: 'tracing inferred a static shape' means that a dynamic size became a plain number: through a constant
 # earns: 1 of 2
 class Pooler(Base):
     def forward(self, x):

@@ -93,7 +93,7 @@ class Gate(nn.Module):
 
 
 # %% wrong: adds both branches, one of them times 0
-# says: nan of the branch not taken leaked in
+# says: nan of the other branch reached the result, because multiplying it by 0 gives nan. Select, don't
 # earns: 2 of 3
 # lesson
 class Gate(nn.Module):
@@ -211,7 +211,7 @@ class Gate(nn.Module):
 
 
 # %% wrong: nan becomes 0 at the end
-# says: nan of the branch not taken leaked in
+# says: nan of the other branch reached the result, because multiplying it by 0 gives nan. Select, don't
 # earns: 2 of 3
 class Gate(nn.Module):
     def forward(self, x):

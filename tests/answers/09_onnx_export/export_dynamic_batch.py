@@ -232,7 +232,7 @@ def export_dynamic(model, example, path):
 
 
 # %% wrong: dynamic_shapes by the name in the file, not by the argument of forward
-# says: dynamic_shapes is a tuple with one dict for each argument of forward
+# says: dynamic_shapes must be a tuple with one dict for each argument of forward, whatever their names are.
 # earns: 1 of 2
 # caught: hidden
 def export_dynamic(model, example, path):

@@ -57,7 +57,7 @@ exported = TRUE | {"B shape": [2, 100], "B batch 5": "error"}
 
 # %% wrong: the file follows the branch, the checker complains
 # says: The branch was decided during export, with 4 rows, so only `x * 2` is in the graph. For 1 row
-# says: check_model looks at the structure, not at the numbers
+# says: check_model looks at the structure, not at the numbers, so a wrong export passes.
 # earns: 0.8334 of 1
 # lesson
 exported = TRUE | {"C onnx": 3.0, "C checker": "error"}
@@ -77,7 +77,7 @@ exported = TRUE | {"D export": "ok"}
 
 
 # %% wrong: view follows the batch
-# says: view(4, -1) is exported faithfully: 8 rows still give 4
+# says: view(4, -1) is exported just as it is written, so 8 rows still give 4, as in PyTorch. The 4 comes from
 # earns: 0.9166 of 1
 exported = TRUE | {"E shape": [8, 6]}
 

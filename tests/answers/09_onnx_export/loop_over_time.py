@@ -100,7 +100,7 @@ class Smooth(Base):
 
 
 # %% wrong: cumulated sum of x / a**t times a**t
-# says: a negative power of `a` overflows in long sequences
+# says: nan comes from a negative power of `a`, which overflows in long sequences. Clamp the exponent (or
 # earns: 2 of 3
 # lesson
 class Smooth(Base):
@@ -129,7 +129,7 @@ class Smooth(Base):
 
 
 # %% wrong: powers of negative lags, multiplied by the mask
-# says: a negative power of `a` overflows in long sequences
+# says: nan comes from a negative power of `a`, which overflows in long sequences. Clamp the exponent (or
 # earns: 2 of 3
 # lesson
 class Smooth(Base):

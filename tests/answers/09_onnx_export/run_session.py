@@ -104,7 +104,7 @@ def run_onnx(session, *inputs):
 
 
 # %% wrong: no detach
-# says: numpy() on a tensor that requires grad raises: detach first.
+# says: numpy() raises an error if the tensor requires grad. Detach it first.
 # earns: 1 of 2
 # lesson
 def run_onnx(session, *inputs):

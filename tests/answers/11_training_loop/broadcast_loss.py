@@ -144,7 +144,7 @@ fit = training(loss_of)
 
 
 # %% wrong: squeeze() on both, no check
-# says: A prediction of another size is refused, but with another exception: compare the numbers of
+# says: A prediction with a different number of values raises the wrong exception. Compare the numbers of
 # earns: 1 of 2
 # caught: hidden
 # corner: 0-d
@@ -191,7 +191,7 @@ fit = training(lambda p, target: functional.mse_loss(p.flatten()[: target.numel(
 
 
 # %% wrong: another size raises RuntimeError
-# says: A prediction of another size is refused, but with another exception: compare the numbers of
+# says: A prediction with a different number of values raises the wrong exception. Compare the numbers of
 # earns: 1 of 2
 # caught: hidden
 fit = training(lambda p, target: functional.mse_loss(p.reshape(target.shape), target))
@@ -346,7 +346,7 @@ def fit(model, x, y, epochs, lr, batch_size):
 
 
 # %% wrong: an assertion in place of ValueError
-# says: A prediction of another size is refused, but with another exception: compare the numbers of
+# says: A prediction with a different number of values raises the wrong exception. Compare the numbers of
 # earns: 1 of 2
 # caught: hidden
 def loss_of(prediction, target):
@@ -391,7 +391,7 @@ def fit(model, x, y, epochs, lr, batch_size):
 
 
 # %% wrong: view_as alone
-# says: A prediction of another size is refused, but with another exception: compare the numbers of
+# says: A prediction with a different number of values raises the wrong exception. Compare the numbers of
 # earns: 1 of 2
 # caught: hidden
 def fit(model, x, y, epochs, lr, batch_size):
@@ -408,7 +408,7 @@ def fit(model, x, y, epochs, lr, batch_size):
 
 
 # %% wrong: asserts the shapes
-# says: A prediction of another size is refused, but with another exception: compare the numbers of
+# says: A prediction with a different number of values raises the wrong exception. Compare the numbers of
 # earns: 1 of 2
 # caught: hidden
 def fit(model, x, y, epochs, lr, batch_size):

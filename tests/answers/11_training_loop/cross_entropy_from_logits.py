@@ -319,7 +319,7 @@ cross_entropy = from_log_p(log_p_of, check=lambda logits, target, ignore_index: 
 
 
 # %% wrong: ignored rows are multiplied by zero
-# says: What stands in an ignored row (nan, inf, huge numbers) reaches the value: select the rows that count.
+# says: The content of an ignored row (nan, inf, huge numbers) reaches the value. Select the rows that count.
 # earns: 1 of 2
 # caught: hidden
 # corner: nan
@@ -327,7 +327,7 @@ cross_entropy = from_log_p(log_p_of, first=False)
 
 
 # %% wrong: ignored rows are masked after the logarithm
-# says: What stands in an ignored row (nan, inf, huge numbers) reaches the gradient
+# says: The content of an ignored row (nan, inf, huge numbers) reaches the gradient
 # earns: 1 of 2
 # caught: hidden
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):

@@ -439,7 +439,7 @@ def evaluate(model, loader, loss_fn):
 
 
 # %% wrong: argmax without a dimension
-# says: argmax() without a dimension looks for one largest number in the whole batch: each row has its own,
+# says: argmax() without a dimension finds the largest number of the whole batch. Each row needs its own, so use
 # says: Loss or accuracy is not the mean over the samples.
 # earns: 0 of 2
 def evaluate(model, loader, loss_fn):

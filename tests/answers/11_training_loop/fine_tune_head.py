@@ -126,7 +126,7 @@ def prepare(model, state, num_classes, lr_body, lr_head):
 
 # %% wrong: the given code
 # says: Setting out_features changes a number in the repr, not the weight. Make a new Linear.
-# says: model.fc has not as many outputs as there are new classes.
+# says: model.fc does not have as many outputs as there are new classes.
 # earns: 0 of 2
 # lesson
 def prepare(model, state, num_classes, lr_body, lr_head):
@@ -151,7 +151,7 @@ def prepare(model, state, num_classes, lr_body, lr_head):
 
 # %% wrong: sets out_features
 # says: Setting out_features changes a number in the repr, not the weight. Make a new Linear.
-# says: model.fc has not as many outputs as there are new classes.
+# says: model.fc does not have as many outputs as there are new classes.
 # earns: 0 of 2
 # lesson
 def replace(model, classes):
@@ -184,14 +184,14 @@ prepare = with_parts(load=load)
 
 
 # %% wrong: strict=False
-# says: strict=False hides a checkpoint that does not fit: load strictly (before replacing the head, so that the shapes
+# says: strict=False hides a checkpoint that does not fit. Load strictly, before you replace the head, so that
 # earns: 1 of 2
 # caught: hidden
 prepare = with_parts(load=lambda model, state: model.load_state_dict(state, strict=False))
 
 
 # %% wrong: loads what belongs to the body, whatever else there is
-# says: strict=False hides a checkpoint that does not fit
+# says: strict=False hides a checkpoint that does not fit. Load strictly, before you replace the head, so that
 # earns: 1 of 2
 # caught: hidden
 def load(model, state):
@@ -202,7 +202,7 @@ prepare = with_parts(load=load)
 
 
 # %% wrong: KeyError for a checkpoint that does not fit
-# says: strict=False hides a checkpoint that does not fit
+# says: strict=False hides a checkpoint that does not fit. Load strictly, before you replace the head, so that
 # earns: 1 of 2
 # caught: hidden
 def load(model, state):
@@ -447,7 +447,7 @@ prepare = with_parts(load=lambda model, state: model.load_state_dict(state, assi
 
 
 # %% wrong: the old parameters, resized
-# says: model.fc is still the old layer: make a new Linear.
+# says: model.fc is still the old layer. Make a new Linear.
 # earns: 1 of 2
 def replace(model, classes):
     model.fc.weight.data = torch.randn(classes, 16, dtype=model.fc.weight.dtype)

@@ -358,7 +358,7 @@ def why_not(step, weights, floor=0.01, max_steps=300):
 
 
 # %% wrong: diverging goes before standing still
-# says: 'stands still' goes before 'diverges': nothing has moved when the loss became nan, or larger.
+# says: 'stands still' comes before 'diverges', and no weight had changed when the loss became nan or larger.
 # earns: 1 of 2
 # caught: hidden
 def why_not(step, weights, floor=0.01, max_steps=300):
@@ -376,7 +376,7 @@ def why_not(step, weights, floor=0.01, max_steps=300):
 
 
 # %% wrong: a larger loss goes before standing still
-# says: 'stands still' goes before 'diverges': nothing has moved when the loss became nan, or larger.
+# says: 'stands still' comes before 'diverges', and no weight had changed when the loss became nan or larger.
 # earns: 1 of 2
 why_not = asked(still_first=False)
 

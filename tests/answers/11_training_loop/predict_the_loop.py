@@ -35,14 +35,14 @@ answers = dict(reversed(RIGHT.items())) | {"notes": "done without running"}
 
 
 # %% wrong: backward overwrites
-# says: backward-step = -2.0: backward() adds to .grad: without zero_grad the second step uses 2 + 2.
+# says: backward-step = -2.0: backward() adds to .grad, so without zero_grad the second step uses 2 + 2.
 # earns: 1.8 of 2
 # lesson
 answers = RIGHT | {"backward-step": -2.0}
 
 
 # %% wrong: zero_grad too early
-# says: zero_grad between backward and step throws the gradient away: nothing is learned.
+# says: zero_grad between backward and step throws the gradient away, so nothing is learned.
 # earns: 1.8 of 2
 # lesson
 answers = RIGHT | {"backward-zero-step": -2.0}
@@ -86,7 +86,7 @@ answers = RIGHT | {"lr via defaults": -9.0}
 
 
 # %% wrong: a second softmax changes nothing
-# says: with 2 classes the loss cannot fall below log(1 + 1/e) = 0.31.
+# says: cross_entropy takes logits. After a softmax the inputs are in [0, 1], and with 2 classes the loss cannot
 # earns: 1.8 of 2
 # lesson
 answers = RIGHT | {"softmax twice": 0.0}
@@ -111,7 +111,7 @@ answers = RIGHT | {"zero-backward-step": 2.0}
 
 
 # %% wrong: large logits give a large loss
-# says: cross_entropy takes logits: with 1000 against 0 the label has probability 1, and -log 1 is 0.
+# says: cross_entropy takes logits. With 1000 against 0 the label has probability 1, and -log 1 is 0.
 # earns: 1.8 of 2
 answers = RIGHT | {"loss of a perfect logit": 1000.0}
 

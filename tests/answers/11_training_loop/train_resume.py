@@ -748,7 +748,7 @@ train = Mine().train
 
 
 # %% wrong: keeps the optimizer and the scheduler themselves
-# says: torch.load(weights_only=True) refuses the state: keep tensors, numbers, strings, lists and dicts in it.
+# says: torch.load(weights_only=True) refuses the state. Keep only tensors, numbers, strings, lists and dicts in
 # earns: 2 of 3
 # caught: hidden
 class Mine(Loop):
@@ -766,7 +766,7 @@ train = Mine().train
 
 
 # %% wrong: a NumPy number in the state
-# says: torch.load(weights_only=True) refuses the state
+# says: torch.load(weights_only=True) refuses the state. Keep only tensors, numbers, strings, lists and dicts in
 # earns: 2 of 3
 # caught: hidden
 class Mine(Loop):
@@ -792,7 +792,7 @@ def train(*args, resume=None, **kwargs):
 
 
 # %% wrong: losses only since the resume
-# says: losses: one float per step, the mean over its samples, from the very first step on (also after a resume).
+# says: must have one float per step, the mean over its samples, from the very first step on (even after
 # says: This check builds on the first two, which don't pass yet. Fix those first.
 # earns: 1 of 3
 # lesson
@@ -814,7 +814,7 @@ def train(*args, **kwargs):
 
 
 # %% wrong: the mean of the micro-batches' means
-# says: losses: one float per step, the mean over its samples
+# says: must have one float per step, the mean over its samples, from the very first step on (even after
 # earns: 2 of 3
 class Mine(Loop):
     def gradients(self, model, group, accumulate, max_norm):
@@ -832,7 +832,7 @@ train = Mine().train
 
 
 # %% wrong: the loss of the last micro-batch
-# says: losses: one float per step, the mean over its samples
+# says: must have one float per step, the mean over its samples, from the very first step on (even after
 # earns: 2 of 3
 class Mine(Loop):
     def gradients(self, model, group, accumulate, max_norm):
@@ -849,7 +849,7 @@ train = Mine().train
 
 
 # %% wrong: losses of micro-batches
-# says: losses: one float per step, the mean over its samples
+# says: must have one float per step, the mean over its samples, from the very first step on (even after
 # earns: 2 of 3
 class Mine(Loop):
     def forward(self, model, x, y):
