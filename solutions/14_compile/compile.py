@@ -2,8 +2,8 @@
 # # torch.compile: captured, guarded, broken
 #
 # `torch.compile` works like a notary. It reads one call of your function and writes down the tensor operations
-# (captured) and everything that it took for granted (guarded). Where it can't read on, it gives up (broken). After this
-# chapter you can
+# (captured) and everything that it took for granted (guarded). Where it can't read on, Python takes over (broken).
+# After this chapter you can
 #
 # - write a backend, and so see, count and exchange what is captured;
 # - predict how many graphs a sequence of calls makes, and name the guard that failed;
@@ -15,8 +15,8 @@
 # [section 5.9](../05_custom_functions/custom_functions.ipynb) (what a compiler sees of an operator),
 # [7.6](../07_modules_state_dict/modules_state_dict.ipynb) (names in the state_dict of a wrapper) and
 # [9.7](../09_onnx_export/onnx_export.ipynb) (Python that is baked into an export). Everything here is counted: graphs,
-# guards, bytes. Nothing is timed, and you need no C++ compiler: the backends are functions of our own, "eager" and
-# "aot_eager".
+# guards, bytes. Nothing is timed (section 14.8 quotes one measurement), and you need no C++ compiler: the backends are
+# functions of our own, "eager" and "aot_eager".
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
 # exercise, write your answer in the answer cell and run it; then click on the grey line below it, the check cell, and
@@ -147,12 +147,12 @@ def liar(module: fx.GraphModule, examples: list) -> Callable:
 
 
 with fresh_compiler():
-    print("x + 1 by a liar:", torch.compile(lambda x: x + 1, backend=liar)(torch.ones(3)))
+    print("x + 1, compiled by liar:", torch.compile(lambda x: x + 1, backend=liar)(torch.ones(3)))
 
 # %% [markdown]
 # The `if` is gone: it was decided while the function was traced, and only the operations of this side are left. The
-# compiler ran at the first call and not before; `torch.compile` itself only wraps. And nobody compares results. A
-# backend that returns zeros is believed.
+# compiler ran at the first call and not before; `torch.compile` itself only wraps. And nobody compares results: the
+# second backend, which returns zeros, is believed.
 #
 # **Predict.** `torch.relu(x) + F.relu(x) + x.relu()` has three calls of relu. Are they three different things in the
 # graph?
@@ -253,16 +253,17 @@ keys = ({"a": x}, {"a": x, "b": x})
 print("another key:        ", graphs_after(lambda x, q: x + q["a"], *[(x, q) for q in keys])[-1])
 
 # %% [markdown]
-# Two, and the first graph is found again. The seed is no guard; the number of threads is.
+# It makes two graphs, and the third call finds the first of them. A new seed makes no new graph; another number of
+# threads does, although the function reads none of these.
 #
-# | guarded, if it was read | not guarded |
-# |---|---|
-# | dtype, requires_grad, dimensions, strides, class; whether two arguments are one tensor | the numbers in a tensor |
-# | grad mode, autocast, default dtype, deterministic algorithms, threads | the seed |
-# | strings, lengths of lists, flags, `os.environ` | an argument that nobody uses, other keys of a dict |
-# | `self.training`, if the module reads it, as Dropout does | `self.training` of a Linear |
+# | always guarded | guarded if it was read | not guarded |
+# |---|---|---|
+# | dtype, device, shape, strides, class of a tensor in use | strings, flags | the numbers in a tensor |
+# | its requires_grad; whether two arguments are one tensor | lengths of lists | other keys of a dict |
+# | grad mode, autocast, default dtype | `self.training` in Dropout | `self.training` in Linear |
+# | deterministic algorithms, number of threads | `os.environ["X"]`, if X was set | `os.getenv("X")`, the seed |
 #
-# Training steps, `load_state_dict` and `.data =` change numbers only, so they find the same graph. A region of autocast
+# Training steps and `load_state_dict` change numbers only, so they find the same graph. A region of autocast
 # ([chapter 8](../08_amp/amp.ipynb)) needs another one.
 #
 # A test of a training loop can insist on that:
@@ -324,10 +325,11 @@ for count, reads in ((12, True), (6, False)):
     print(f"{count} modules, index read: {reads}, graphs: {len(backend.graphs)}")
 
 # %% [markdown]
-# Eight, because all twelve share the code of `forward`, and one. With `isolate_recompiles=True` each `torch.compile`
-# has a limit of its own. With `fullgraph=True` reaching the limit is an error.
+# The twelve make eight graphs, because all of them share the code of `forward`. The six share one graph. With
+# `isolate_recompiles=True` each `torch.compile` has a separate limit. With `fullgraph=True` reaching the limit is an
+# error.
 #
-# So it matters what becomes a constant. Here a number is given four times, with a new value each time:
+# So it matters what becomes a constant. Here a function is called four times with changing arguments:
 
 
 # %% facts=["14-int-argument", "14-float-rate"]
@@ -353,9 +355,9 @@ with fresh_compiler():
 print("int of a module ", made)
 
 # %% [markdown]
-# An int argument becomes a symbol at its second value, and a float an input of the graph. Only the ints (and sizes) 0
-# and 1 stay constants. An int of a module stays a constant, and so does a global variable. A learning rate that is a
-# float therefore costs two graphs in all, not one for each step of the scheduler.
+# At its second value, an int argument becomes a symbol and a float becomes an input of the graph; so does a float
+# attribute of a module. An int attribute of a module stays a constant, and so does a global int. A learning rate that
+# is a float therefore costs two graphs in all, not one for each step of the scheduler.
 #
 # **Now you know.** Don't raise the limit. Find the constant that should be a tensor.
 
@@ -409,10 +411,13 @@ for name, function, lengths, dynamic in (
     print(f"{name:20} sizes {lengths}, dynamic={dynamic!s:5} {made}")
 
 # %% [markdown]
-# Two: two numbers make slices of size 1. A branch on a size is a guard, so there is a graph for each side. A loop over
-# a size is unrolled, so there is a graph for each size, and each is longer than the one before.
+# It makes two graphs: with two numbers the slices have size 1, which is no symbol. A branch on a size is a guard, so
+# there is a graph for each side. A loop over a size is unrolled, so there is a graph for each size, and each is longer
+# than the one before. Two sizes that are equal in the first call get one symbol, so a first call with a square matrix
+# makes a graph for square matrices.
 #
-# `mark_dynamic` is a demand: code that makes a constant of the size raises an error. `maybe_mark_dynamic` is the wish.
+# `torch._dynamo.mark_dynamic(x, 0)` demands a symbol for size 0 of `x`: code that makes a constant of it raises an
+# error. `torch._dynamo.maybe_mark_dynamic` asks for one and accepts a constant.
 #
 # The last, shorter batch of a DataLoader costs one graph in all, not one for each epoch. Dropping or padding it is a
 # choice, not a duty. And decoding with a cache that grows?
@@ -473,7 +478,7 @@ print(lines_of(told.break_reasons[0].reason, 3))
 
 # %% [markdown]
 # **Predict.** Which of these break a function in 2.13? A print, an append to a list, a try with a raise in it, a
-# generator, `np.tanh(x.numpy())`, an f-string that is logged, `.item()`.
+# generator, `np.tanh(x.numpy())`, a line that is logged, `.item()`, `x[x > 0]`.
 
 
 # %% facts=["14-no-longer-breaks", "14-item-breaks", "14-fullgraph-only-checks"]
@@ -518,9 +523,9 @@ for name, counts in {
     print(f"{name:20} {counts[-1]} graph{'s' * (counts[-1] != 1)}")
 
 # %% [markdown]
-# `print`, `logging` and `item()` break; the others don't. NumPy calls become torch operations. And `fullgraph=True` is
-# more than a check: it captures `item()` and `x[x > 0]`, which break without it. An `if` on such a number is refused in
-# both ways.
+# `print`, `logging`, `item()` and `x[x > 0]` break; the others don't. NumPy calls become torch operations. And
+# `fullgraph=True` is more than a check: it captures `item()` and `x[x > 0]`, which break without it. An `if` on such a
+# number breaks without `fullgraph=True`, and is an error with it.
 #
 # **Predict.** The same print, now inside a `for` loop. How many graphs?
 
@@ -569,14 +574,15 @@ print("torch.where:             ", made)
 #
 # An `if` on data breaks, and each side is compiled when it is met. `torch.where` and `torch.cond` keep one graph.
 #
-# Take each line into the loop and out of it, with `fullgraph=True` and without. Which of them is a single graph in a
-# loop?
+# Put each line into the loop, with `fullgraph=True` and without. Which of them breaks nothing, even there?
 
 # %%
 breaks_explorer()
 
 # %% [markdown]
-# **Now you know.** A break in a line cuts a function. A break in a loop or a try block gives it up.
+# The append breaks nothing. `item()` does, unless `fullgraph=True` captures it.
+#
+# **Now you know.** A break cuts a function in two. In a loop or a try block, it leaves the whole function to Python.
 
 # %% exercise="mend-the-breaks"
 
@@ -647,8 +653,9 @@ with fresh_compiler():
     print("after model.compile():", len(backend.graphs), "graph")
 
 # %% [markdown]
-# It never runs, and nothing is said: for speed, hooks of modules are not guarded. Register them before the first call,
-# or call `torch.compiler.reset()`. A hook on a parameter works at any time.
+# It doesn't run, and PyTorch says nothing: for speed, hooks of modules are not guarded. It would run from the next
+# graph on, such as one for another size. Register hooks before the first call, or call `torch.compiler.reset()`. A hook
+# on a parameter works at any time.
 #
 # `torch.compile(model)` is a wrapper: another class, with other names in its state_dict (section 7.6 takes the prefix
 # off). Only its forward is compiled.
@@ -656,7 +663,7 @@ with fresh_compiler():
 #
 # Known wrong answers of 2.13 are in the table at the end, each with a proof: inputs that overlap but were apart in the
 # first call, a method that is replaced on its class, and a tensor operation that fails inside a `try`. Newer releases
-# correct some of them.
+# correct some of them. An exception that Python itself raises is no such case: here it is captured, in one graph.
 
 
 # %% facts=["14-try-around-op"]
@@ -733,6 +740,7 @@ with fresh_compiler():
     backend = aot_autograd(fw_compiler=keeping)
     torch.compile(lambda y: y.add_(1) * 2, backend=backend)(torch.zeros(2))
     print([str(node.target) for node in halves[0].graph.nodes if node.op == "call_function"])
+    print("returned:", [node.name for node in halves[0].graph.output_node().args[0]])
 
 with fresh_compiler():
     y = torch.ones(3, requires_grad=True)
@@ -743,8 +751,9 @@ with fresh_compiler():
     print(inside(torch.ones(3)))
 
 # %% [markdown]
-# No operation in place is left: `add_` has become `add`, and its result is returned as well, to be copied into the
-# input. Double backward raises; compile the gradient itself instead, as in the last line.
+# No operation in place is left: `add_` has become `add`. Its result is the first of the two that are returned, and
+# AOTAutograd copies it into the input. Double backward raises; compile the gradient itself instead, as in the last
+# line.
 #
 # `loss.backward()` inside a compiled function breaks it. A whole step (zero_grad, forward, backward, step) makes two
 # graphs, and later steps add none.
@@ -781,10 +790,13 @@ print(f"{len(calls)} calls move {arrays} arrays, {arrays * 4} MiB")
 print("one kernel would move 2 arrays, 8 MiB")
 
 # %% [markdown]
-# This is what inductor, the default backend, does. It wrote one kernel for this function. On a busy machine with two
-# cores the first call took 22 seconds, and then each call took 4.5 ms in place of 14.2: it pays after 2,300 calls.
+# This is what inductor, the default backend, does. It wrote one kernel for this function. In one measurement, on a busy
+# machine with two cores, the first call took 22 seconds, and then each call took 4.5 ms in place of 14.2. There,
+# compiling paid after 2,300 calls.
 #
-# Who may not be merged? A result with two readers, or one that is returned, must be written anyway.
+# The nine calls move 88 MiB. Which calls may one kernel not merge? In the exercise, a result that is returned or has
+# two readers must be written. (Real compilers go further. They put both readers into one kernel, or compute a cheap
+# result twice.)
 
 # %% exercise="fuse-pointwise"
 
@@ -845,4 +857,6 @@ prove("14-break-in-loop")
 # - [torch.compiler](https://docs.pytorch.org/docs/stable/torch.compiler.html): the programming model, with its pages
 #   on recompilation and graph breaks;
 # - [torch.fx](https://docs.pytorch.org/docs/stable/fx.html): the nodes of a graph, and how to change them;
+# - [`torch.compiler.disable`](https://docs.pytorch.org/docs/stable/generated/torch.compiler.disable.html): leaving a
+#   function to Python on purpose;
 # - [Dynamic compilation control with `torch.compiler.set_stance`](https://docs.pytorch.org/tutorials/recipes/torch_compiler_set_stance_tutorial.html).

@@ -24,6 +24,7 @@ RELEASE_METADATA = {"nbgrader", "tags", "deletable", "editable", "jupyter"}
 KINDS = "implement|fix|predict|measure|debug"
 FACTS_LINE = re.compile(rf"^({KINDS}) · (warm-up|solid|long) · (\d+) min · (\d+) points?$", re.M)
 READING = re.compile(r"\*\*(\d+) minutes to read")
+TEST = re.compile(r"\btest\(|\btest\.each\(|\btest\.points\b|\bcorners\(test\b|\bjudge\w*\(test\b")
 HINT = re.compile(r"<details><summary>Hint ([123])</summary>\n\n.+?\n\n</details>", re.S)
 
 
@@ -68,6 +69,12 @@ def not_python(release: NotebookNode) -> list[str]:
         except SyntaxError as error:
             problems.append(f"cell {cell.id}: {error}")
     return problems
+
+
+def without_visible_tests(release: NotebookNode) -> list[str]:
+    """Check cells of a release that are left without a test, as all of theirs are hidden."""
+    checks = [cell for cell in release.cells if cell.metadata.get("nbgrader", {}).get("grade")]
+    return [f"cell {cell.id}: all tests are hidden" for cell in checks if not TEST.search(cell.source)]
 
 
 def _secret_lines(solution: NotebookNode, release: NotebookNode) -> list[str]:

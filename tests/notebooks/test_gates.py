@@ -42,6 +42,7 @@ def test_notebooks_are_what_the_source_makes(chapter: Chapter):
 def test_nothing_leaks_into_the_release(chapter: Chapter):
     assert gates.leaks(read_notebook(chapter.solution), read_notebook(chapter.release)) == []
     assert gates.not_python(read_notebook(chapter.release)) == []
+    assert gates.without_visible_tests(read_notebook(chapter.release)) == []
 
 
 @every_chapter
@@ -240,9 +241,9 @@ def test_leaks_are_noticed(kind: str):
 
 def test_a_block_that_is_left_without_a_body_is_noticed():
     release = release_of(sound())
-    assert gates.not_python(release) == []
+    assert gates.not_python(release) == gates.without_visible_tests(release) == []
     release.cells[-1].source = 'with check("double") as test:'
-    assert gates.not_python(release)
+    assert gates.not_python(release) and gates.without_visible_tests(release)
 
 
 def test_hidden_tests_are_really_hidden():

@@ -3,8 +3,8 @@
 #
 # fix · long · 35 min · 3 points
 #
-# `score_as_it_was` computes on tensors and tells a story about it. It breaks in five places. Cut it into two functions:
-# `core` computes, in one graph, and `score` tells.
+# `score_as_it_was` computes on tensors and tells a story about it, and it breaks again and again. Cut it into two
+# functions: `core` computes, in one graph, and `score` tells.
 #
 # ```python
 # def score_as_it_was(x: Tensor, log: list) -> Tensor:
@@ -35,8 +35,8 @@
 #
 # <details><summary>Hint 1</summary>
 #
-# Which of the five places change what is computed, and which only tell about it? And what is the gradient of a number
-# that came out of `item()`?
+# Which lines that need Python change what is computed, and which only tell about it? And what is the gradient of a
+# number that came out of `item()`?
 #
 # </details>
 #
@@ -228,7 +228,12 @@ with check("mend-the-breaks") as test:
             score(x, [], lambda x: returned)
         return {"names": names, "read": sum(read)}
 
+    test("the four stories of the first check")
+    xs = samples()
+    seen = observe_scenario(scored, score, core, xs, [], False).expecting(FIRST_CHECK_FIRST)
+    judge_story(seen, xs, NAMES)
     ### BEGIN HIDDEN TESTS
+
     def through_spread(x):
         """The gradient that also goes through the spread."""
         x = x.clone().requires_grad_()
@@ -236,10 +241,6 @@ with check("mend-the-breaks") as test:
         torch.tanh(z).backward(torch.linspace(0.5, 2.0, len(x)))
         return x.grad
 
-    test.hidden("the four stories of the first check")
-    xs = samples()
-    seen = observe_scenario(scored, score, core, xs, [], False).expecting(FIRST_CHECK_FIRST)
-    judge_story(seen, xs, NAMES)
     test.hidden("score itself computes nothing on tensors")
     reads = {"_local_scalar_dense", "select", "slice", "unbind", "view", "_unsafe_view", "squeeze", "split", "alias"}
     reads |= {"detach", "as_strided", "is_nonzero", "unsqueeze", "split_with_sizes", "lift_fresh", "expand"}

@@ -9,9 +9,9 @@
 #
 # - Replace each `...` by a whole number. Decide before you run anything.
 # - The number says how often it happens in three calls of the compiled `f`, with equal arguments and the backend
-#   "eager", from an empty cache. For the hooks, `f` is a compiled `nn.Linear(4, 4)` with the name `lin`. If something
-#   is registered after the first call, the next three calls count; for `lin.weight`, `backward()` is called after each
-#   and the backend is "aot_eager".
+#   "eager", from an empty cache. For the hooks, `lin` is an `nn.Linear(4, 4)`, they are registered on `lin` itself, and
+#   `f` is `torch.compile(lin)`. If something is registered after the first call, the next three calls count; for
+#   `lin.weight`, `backward()` is called after each and the backend is "aot_eager".
 # - "Different numbers" counts how many different numbers come out of `random.randint(0, 10**9)` in the three calls.
 # - Each right number earns a tenth of the point. The check counts on your PyTorch.
 #
@@ -30,7 +30,8 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# Two of the ten never happen, and two happen once.
+# The backend runs once for each graph, and a function under `assume_constant_result` once while tracing. Of what was
+# added later, or left out while tracing, ask: which guard would notice it?
 #
 # </details>
 

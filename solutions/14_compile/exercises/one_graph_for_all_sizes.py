@@ -11,8 +11,9 @@
 # - `x` has the shape (T, D) with T ≥ 1 and D ≥ 1, float32 or float64. The result has the shape and dtype of `x`, and
 #   the values of the given function with the digits of that dtype, whatever finite numbers are in `x`. The gradient of
 #   `x` is the same as well.
-# - With `dynamic=True`, one graph serves every T ≥ 2 as long as D stays the same and is 2 or more. With default
-#   settings, two graphs do: one for the first length, one for all others. Both hold for `fullgraph=True` as well.
+# - With `dynamic=True`, one graph serves every T ≥ 2 as long as D stays the same, is 2 or more, and isn't equal to the
+#   first T. With default settings, two graphs do: one for the first length, one for all others. Both hold for
+#   `fullgraph=True` as well, and the compiled function returns the same numbers, also with the backend "aot_eager".
 # - T may be up to 1000.
 #
 # <details><summary>Hint 1</summary>
@@ -103,6 +104,16 @@ def judge_counts(seen, sizes, most):
     seen.that(counts[0] >= 1, "There is no graph at all: the whole function is left to Python.")
 
 
+def is_close(a, b):
+    """Whether two results agree to the digits of float32."""
+    return torch.is_tensor(a) and a.shape == b.shape and torch.allclose(a, b.to(a.dtype), rtol=1e-4, atol=1e-5)
+
+
+def judge_compiled(seen, T, out, wanted):
+    """The numbers of the given function, from a compiled one."""
+    seen.that(is_close(out, wanted), f"Compiled, for T = {T} the numbers are not those of the given function.")
+
+
 # %% check="one-graph-for-all-sizes" points=1
 """The numbers of the given function for short x, and one graph for all lengths with dynamic=True."""
 with check("one-graph-for-all-sizes") as test:
@@ -123,7 +134,10 @@ with check("one-graph-for-all-sizes") as test:
         observe(attend, x).returns(as_given(x), because=f"For T = {T} the numbers are not those of the given function.")
 
     test("one graph for T = 4, 5, 7, 2 and 6")
-    judge_counts(observe_scenario(lengths, attend, (4, 5, 7, 2, 6), True, False), (4, 5, 7, 2, 6), 1)
+    seen = observe_scenario(lengths, attend, (4, 5, 7, 2, 6), True, False)
+    judge_counts(seen, (4, 5, 7, 2, 6), 1)
+    for T, out in zip((4, 5, 7, 2, 6), seen["outs"], strict=True):
+        judge_compiled(seen, T, out, as_given(torch.sin(torch.arange(3.0 * T)).reshape(T, 3)))
 
 
 # %% check="one-graph-for-all-sizes" points=1
@@ -140,6 +154,15 @@ with check("one-graph-for-all-sizes") as test:
                 out.square().sum().backward()
         return {"out": out.detach(), "gradient": x.grad, "dtype": str(out.dtype)}
 
+    def traced_twice(attend):
+        """Compile attend with dynamic=True and the backend aot_eager, and call it with T = 5."""
+        with fresh_compiler(), torch.no_grad():
+            return torch.compile(attend, backend="aot_eager", dynamic=True)(torch.sin(torch.arange(15.0)).reshape(5, 3))
+
+    test("the numbers for T = 1")
+    x = torch.sin(torch.arange(3.0)).reshape(1, 3)
+    observe(attend, x).returns(x, because="For T = 1 there is one place to attend to, so the result is x itself.")
+
     ### BEGIN HIDDEN TESTS
     def wanted(x):
         """What the given function returns, in one piece."""
@@ -147,10 +170,6 @@ with check("one-graph-for-all-sizes") as test:
         distance = place[:, None] - place
         bias = (-0.5 * distance).masked_fill(distance < 0, -math.inf)
         return (x @ x.t() / math.sqrt(len(x)) + bias).softmax(-1) @ x
-
-    def is_close(a, b):
-        """Whether two results agree to the digits of float32."""
-        return torch.is_tensor(a) and a.shape == b.shape and torch.allclose(a, b.to(a.dtype), rtol=1e-4, atol=1e-5)
 
     test.hidden("default settings and fullgraph")
     short = observe_scenario(lengths, attend, (4, 5, 7, 6), True, False)
@@ -164,10 +183,8 @@ with check("one-graph-for-all-sizes") as test:
     seen = observe_scenario(lengths, attend, (4, 5, 100, 200, 2), True, True)
     judge_counts(seen, (4, 5, 100, 200, 2), 1)
     x = torch.sin(torch.arange(600.0)).reshape(200, 3)
-    seen.that(
-        is_close(seen["outs"][3], wanted(x)), "Compiled, for T = 200 the numbers are not those of the given function."
-    )
-    for T in (100, 1, 1000):
+    judge_compiled(seen, 200, seen["outs"][3], wanted(x))
+    for T in (100, 1000):
         test.hidden(f"the numbers for T = {T}")
         x = torch.sin(torch.arange(3.0 * T)).reshape(T, 3)
         observe(attend, x).returns(
@@ -201,6 +218,13 @@ with check("one-graph-for-all-sizes") as test:
     test.hidden("the gradient")
     x.requires_grad_()
     observe(attend, x).gives_gradients(wanted, because="The gradient of x is not that of the given function.")
+    test.hidden("compiled with aot_eager")
+    seen, x5 = observe_scenario(traced_twice, attend), torch.sin(torch.arange(15.0)).reshape(5, 3)
+    seen.that(
+        is_close(seen.value, wanted(x5)),
+        'With the backend "aot_eager", which traces the operations once more, the numbers are others. Something in '
+        "`attend` is hidden from the first compiler.",
+    )
     test.hidden("compiled, in float64 and with a gradient")
     seen = observe_scenario(compiled_double, attend)
     again = x.detach().requires_grad_()

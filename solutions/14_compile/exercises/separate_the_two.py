@@ -35,7 +35,8 @@
 #   is a tuple of arguments.
 # - Both functions of a pair are compiled with default settings from an empty cache and called with these arguments, one
 #   call after the other. At the end the two have different numbers of graphs.
-# - Without a compiler, both functions return equal results for each of these calls. `n` is at most 50.
+# - Without a compiler, both functions return equal results for each of these calls. `x` is a tensor with one dimension,
+#   and `n` is an int from 0 to 50.
 # - Each pair earns a third of the point.
 #
 # <details><summary>Hint 1</summary>
@@ -109,6 +110,8 @@ with check("separate-the-two") as test:
             return "Write one call at least and four at most."
         if name == "power" and not all(type(n) is int and 0 <= n <= 50 for call in of_pair for n in call[1:]):
             return "n is an int from 0 to 50."
+        if not all(call and torch.is_tensor(call[0]) and call[0].dim() == 1 for call in of_pair):
+            return "The first argument of each call is a tensor with one dimension."
         try:
             results = [[torch.as_tensor(function(*call)) for call in of_pair] for function in (one, other)]
             counts = [graphs_after(function, *of_pair)[-1] for function in (one, other)]

@@ -31,8 +31,8 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# Call `torch._dynamo.reset()` before you compile. If your backend were a function outside of yours, what would a second
-# call of `what_happened` find in the cache?
+# Call `torch._dynamo.reset()` before you compile, so that nothing is found that was compiled before. The two numbers of
+# a call are differences: what the counters say after it, less what they said before it.
 #
 # </details>
 
@@ -230,13 +230,13 @@ with check("what-happened") as test:
             compiled(torch.ones(5)), compiled(torch.ones(6))
             return {"pairs": what_happened(plain, [(torch.ones(n),) for n in (5, 5, 6, 7)])}
 
-    ### BEGIN HIDDEN TESTS
-    test.hidden("the first check's calls")
+    test("the first check's calls")
     seen = observe_scenario(first_of_all, what_happened)
     seen.that(
         as_pairs(seen["sizes"]) == [(1, 1), (0, 1), (1, 1), (0, 1)] and as_pairs(seen["broken"]) == [(2, 2), (0, 2)],
         "This check builds on the first one, which doesn't pass yet. Fix that first.",
     )
+    ### BEGIN HIDDEN TESTS
     test.hidden("beyond the limit")
     seen = observe_scenario(limit, what_happened)
     seen.that(

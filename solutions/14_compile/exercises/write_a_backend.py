@@ -16,7 +16,8 @@
 # - A call of a function that is a key of `swaps` becomes a call of its value. So does a call of a method whose name (a
 #   string) is a key. The new function gets the same arguments and keywords; for a method, the tensor comes first.
 #   `torch.relu`, `F.relu` and the method `relu` are three different things.
-# - Each call is exchanged at most once: what came in for another call stays. `swaps` is left as it is.
+# - Each call is exchanged at most once: a function that you put into the graph stays there, even if it is a key itself.
+#   `swaps` is left as it is. All of this also holds if somebody has looked at the module's `code` before your backend.
 # - Nothing of the graph is computed while it is compiled. Each later call runs the graph once, with that call's inputs.
 #
 # <details><summary>Hint 1</summary>
@@ -239,6 +240,20 @@ with check("write-a-backend") as test:
             out = torch.compile(f, backend=swapping({}, seen))(torch.ones(2))
         return {"out": out, "seen": seen}
 
+    def code_looked_at(swapping):
+        """Exchange torch.relu for torch.neg in a graph module whose code was read before."""
+        with fresh_compiler():
+            mine = swapping({torch.relu: torch.neg}, [])
+            f = torch.compile(torch.relu, backend=lambda module, examples: (module.code, mine(module, examples))[1])
+            return {"out": f(torch.ones(2))}
+
+    test("two graphs of a function that breaks")
+    seen = observe_scenario(broken, swapping)
+    seen.that(
+        seen["seen"] == [["add"], ["mul"]] and seen["out"].tolist() == [4.0, 4.0],
+        "A function that breaks between x + 1 and x * 2 has two graphs, so `seen` should be [['add'], ['mul']], and "
+        "for x = 1 the result is 4.",
+    )
     ### BEGIN HIDDEN TESTS
     test.hidden("keywords and methods")
     seen = observe_scenario(keywords_and_methods, swapping).expecting(NO_CALLABLE)
@@ -336,10 +351,11 @@ with check("write-a-backend") as test:
         f"The first call ran the graph {seen['runs']} times. Once is right, with that call's inputs; a run on copies "
         "while the graph is compiled computes something as well.",
     )
-    test.hidden("two graphs of a function that breaks")
-    seen = observe_scenario(broken, swapping)
+    test.hidden("a graph whose code was looked at")
+    seen = observe_scenario(code_looked_at, swapping)
     seen.that(
-        seen["seen"] == [["add"], ["mul"]] and seen["out"].tolist() == [4.0, 4.0],
-        "A function that breaks between x + 1 and x * 2 has two graphs, so `seen` should be [['add'], ['mul']].",
+        seen["out"].tolist() == [-1.0, -1.0],
+        "Somebody had looked at the module's code before, and so your exchange had no effect: the module still ran its "
+        "old code. Call recompile() on the module after changing its graph.",
     )
     ### END HIDDEN TESTS

@@ -305,7 +305,6 @@ def kept(fn, inputs, recompute):
 # %% wrong: backward on the caller's tensors
 # says: The gradients of the caller's tensors were touched.
 # earns: 1 of 2
-# caught: hidden
 def kept(fn, inputs, recompute):
     return measured(fn, inputs, recompute, leaf=lambda t: t)
 
@@ -313,7 +312,6 @@ def kept(fn, inputs, recompute):
 # %% wrong: backward on the caller's tensors, then their gradients are dropped
 # says: The gradients of the caller's tensors were touched.
 # earns: 1 of 2
-# caught: hidden
 def kept(fn, inputs, recompute):
     found = measured(fn, inputs, recompute, leaf=lambda t: t)
     for t in inputs:

@@ -343,3 +343,40 @@ def attend(x):
     distance = place[:, None] - place
     bias = torch.where(distance < 0, -math.inf, -0.5 * distance)
     return (x @ x.t() / math.sqrt(T) + bias).softmax(-1) @ x
+
+
+# %% wrong: another result where it is compiled
+# says: Compiled, for T = 4 the numbers are not those of the given function.
+# says: This check builds on the first one
+# earns: 0 of 2
+def attend(x):
+    if torch.compiler.is_compiling():
+        return x * 2
+    T = x.shape[0]
+    return (x @ x.t() / math.sqrt(T) + causal(T)).softmax(-1) @ x
+
+
+# %% wrong: the loop, hidden from the compiler
+# says: Something in `attend` is hidden from the first compiler.
+# earns: 1 of 2
+# caught: hidden
+@torch.compiler.allow_in_graph
+def opaque(x):
+    T = x.shape[0]
+    if not isinstance(T, int):
+        return x * 2
+    return (x @ x.t() / math.sqrt(T) + causal(T)).softmax(-1) @ x
+
+
+def attend(x):
+    return opaque(x)
+
+
+# %% wrong: zeros for a single place
+# says: For T = 1 there is one place to attend to, so the result is x itself.
+# earns: 1 of 2
+def attend(x):
+    T = x.shape[0]
+    if T == 1:
+        return torch.zeros_like(x)
+    return (x @ x.t() / math.sqrt(T) + causal(T)).softmax(-1) @ x

@@ -85,8 +85,14 @@ calls = RIGHT | {"option": [(ones(2), {"shift": 1.0}), (ones(2).double(), {"shif
 calls = RIGHT | {"option": [(ones(2), {"shift": 1.0}), (ones(3), {"shift": 1.0})]}
 
 
-# %% wrong: a matrix
+# %% wrong: n is no multiple for numbers that are not whole
 # says: For one of these calls the two functions return different results without a compiler.
+# earns: 0.67 of 1
+calls = RIGHT | {"power": [(torch.full((2,), 0.1), n) for n in (2, 3, 10)]}
+
+
+# %% wrong: a matrix
+# says: The first argument of each call is a tensor with one dimension.
 # earns: 0.67 of 1
 calls = RIGHT | {"long": [(torch.arange(6.0).reshape(2, 3),), (torch.arange(30.0).reshape(10, 3),)]}
 

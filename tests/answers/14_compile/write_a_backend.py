@@ -244,7 +244,7 @@ def swapping(swaps, seen):
 
 # %% wrong: what it hands out returns zeros
 # says: The compiled function returned something else.
-# says: first check is not passed
+# says: A function that breaks between
 # earns: 0 of 2
 def swapping(swaps, seen):
     def finish(module, examples):
@@ -302,6 +302,14 @@ def swapping(swaps, seen):
 # lesson
 def swapping(swaps, seen):
     return rewriting(swaps, seen, before=lambda module: module.code, finish=lambda module, examples: module)
+
+
+# %% wrong: no recompile
+# says: Call recompile() on the module after changing its graph.
+# earns: 1 of 2
+# caught: hidden
+def swapping(swaps, seen):
+    return rewriting(swaps, seen, finish=lambda module, examples: module)
 
 
 # %% wrong: leaves methods alone
