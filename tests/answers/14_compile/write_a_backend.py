@@ -138,6 +138,7 @@ class swapping:
 
 # %% wrong: returns the result of the graph
 # says: The backend must return a callable.
+# says: Your code raised BackendCompilerFailed
 # earns: 0 of 2
 # lesson
 def swapping(swaps, seen):
@@ -201,7 +202,7 @@ def swapping(swaps, seen):
 
 # %% wrong: one flat list
 # says: `seen` gets one list per graph, not the names one by one.
-# says: An x that requires no gradient needs a second graph
+# says: A function that breaks between
 # earns: 0 of 2
 # lesson
 def swapping(swaps, seen):
@@ -279,7 +280,7 @@ def swapping(swaps, seen):
 
 # %% wrong: notes nothing
 # says: Nothing was noted in `seen`
-# says: An x that requires no gradient needs a second graph
+# says: A function that breaks between
 # earns: 0 of 2
 def swapping(swaps, seen):
     return rewriting(swaps, [])
@@ -302,6 +303,14 @@ def swapping(swaps, seen):
 # lesson
 def swapping(swaps, seen):
     return rewriting(swaps, seen, before=lambda module: module.code, finish=lambda module, examples: module)
+
+
+# %% wrong: notes equal lists once
+# says: An x that requires no gradient needs a second graph
+# earns: 1 of 2
+# caught: hidden
+def swapping(swaps, seen):
+    return rewriting(swaps, seen, note=lambda seen, names: seen.append(names) if names not in seen else None)
 
 
 # %% wrong: no recompile
