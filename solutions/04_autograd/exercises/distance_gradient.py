@@ -224,7 +224,7 @@ with check("distance-gradient") as test:
         ("not contiguous", torch.randn(3, 4, generator=generator).t()),
     ]:
         test.hidden(idea)
-        any_shape = mistake(f"It must work for {idea}, too: {{detail}}.", stage=("raised", "shape"))
+        any_shape = mistake(f"It must also work for {idea}: {{detail}}.", stage=("raised", "shape"))
         seen = observe(pairwise_distance, some_points)
         n = len(some_points)
         expected = pair_by_pair(some_points) if some_points.numel() else torch.zeros(n, n)

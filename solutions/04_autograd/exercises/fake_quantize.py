@@ -64,11 +64,11 @@ def fake_quantize(x: Tensor, step: float, limit: int) -> Tensor:
 
 # %% helpers="fake-quantize"
 nothing_arrives = mistake(
-    "Nothing arrives at x: the whole result is cut off from it.",
+    "x gets no gradient: the whole result is cut off from it.",
     when=lambda seen: not seen.error_text and (not seen.noted.tracked or seen.gradient(0) is None),
 )
 beyond = mistake(
-    "The gradient passes beyond the limit, too. There the result no longer depends on x: the gradient is 0.",
+    "Your gradient also passes beyond the limit. There the result no longer depends on x, so its gradient is 0.",
     when=lambda seen: torch.equal(seen.gradient(0), incoming_gradient(seen.args[0])),
 )
 off = "Within the limits the incoming gradient arrives unchanged, beyond them 0: {detail}."
@@ -116,7 +116,7 @@ with check("fake-quantize") as test:
         ),
         beyond,
         mistake(
-            "The gradient arrives, but times something: x must enter exactly once on the tracked side, and unscaled.",
+            "The gradient is multiplied by something: x must appear exactly once on the tracked side, and unscaled.",
             when=times_something,
         ),
         because=off,
@@ -184,7 +184,7 @@ with check("fake-quantize") as test:
     halves = torch.tensor([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5])
     observe(fake_quantize, halves, 1.0, 3).returns(
         torch.tensor([-2.0, -2, 0, 0, 2, 2, 3]),
-        because="Halves go to the even neighbour, as torch.round takes them: 0.5 to 0, 1.5 and 2.5 to 2.",
+        because="Halves go to the even neighbour, as in torch.round: 0.5 to 0, 1.5 and 2.5 to 2.",
     )
 
     test.hidden("infinities and nan")

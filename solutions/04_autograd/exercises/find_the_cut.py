@@ -186,7 +186,7 @@ def judge(seen, *first):
             raises="Inference tensors",
         ),
         mistake(
-            "Backward has run inside of agreement_loss already, and freed what the nodes keep. The caller runs it.",
+            "Your agreement_loss runs backward itself, which frees what the nodes keep. Leave backward to the caller.",
             raises="backward through the graph a second time",
         ),
     )
@@ -203,7 +203,7 @@ def judge(seen, *first):
     right = by_numbers(*arguments)
     seen.that(
         near(loss, torch.tensor(right, dtype=torch.float64)),
-        "The value of the loss is another one now. It was right: only the cuts are wrong.",
+        "The value of the loss has changed. It was right; only the cuts are wrong.",
     )
     seen.that(
         not (seen["tracked"] and seen["leaf"]),
@@ -225,9 +225,7 @@ def judge(seen, *first):
         all(got),
         "No gradient reaches online, although its forward was recorded: its output was cut later, or not used.",
         *first,
-        mistake(
-            "No gradient reaches online: its forward stands inside the no_grad.", when=lambda seen: not seen["recorded"]
-        ),
+        mistake("No gradient reaches online: its forward runs under no_grad.", when=lambda seen: not seen["recorded"]),
         stage="gradient",
     )
     of_scale, scale_slope = seen["log_scale"], slopes(arguments, 2)
@@ -303,8 +301,8 @@ with check("find-the-cut") as test:
         """Flags and modes of the networks while they ran and afterwards, and grad mode."""
         seen.that(
             all(now == seen["standing"][0] for now in seen["standing"]),
-            "You changed a requires_grad flag, or the mode of a network, for a moment at least. Where target and "
-            "online are one object, that concerns online too. Cut the *value*.",
+            "You changed a requires_grad flag, or the mode of a network, at least for a moment. If target and online "
+            "are one object, that also changes online. Cut the *value*.",
             stage="arguments",
         )
         before, after = seen["mode"]

@@ -98,7 +98,8 @@ def unrolled(x, w, conf):
 """The state after each of the steps; the arguments stay as they are."""
 with check("fix-inplace-scan") as test:
     all_equal = mistake(
-        "All time steps are equal to the last one: outs holds the same tensor T times, `h +=` changes it in place. "
+        "All time steps are equal to the last one: outs contains the same tensor T times, and `h +=` changes it in "
+        "place. "
         "No error, wrong result; make a new h in every step.",
         when=lambda seen: (
             len(seen.value) > 1 and seen.value.any() and all(step.equal(seen.value[-1]) for step in seen.value)
@@ -131,7 +132,7 @@ with check("fix-inplace-scan") as test:
             when=lambda seen: not seen.value.any(),
         ),
         mistake(
-            "The gate is conf times the sigmoid: a step with conf 1/4 counts a quarter. You took conf for a mask.",
+            "The gate is conf times the sigmoid: a step with conf 1/4 counts a quarter. You used conf as a mask.",
             when=lambda seen: (
                 torch.allclose(seen.value[0], seen.args[0][0] * torch.sigmoid(seen.args[0][0] * seen.args[1]))
                 and seen.value[2].equal(seen.value[1])
@@ -139,11 +140,11 @@ with check("fix-inplace-scan") as test:
             ),
         ),
         mistake(
-            "The gate is conf times the sigmoid: conf stands outside of it. A step with conf 0 keeps the state.",
+            "The gate is conf times the sigmoid: conf is outside of it. A step with conf 0 keeps the state.",
             stage="value",
             when=lambda seen: not seen.value[2].equal(seen.value[1]),
         ),
-        mistake("Each out[t] is a state of its own: that is one state only.", shape=(1, 2)),
+        mistake("Each out[t] is a separate state; you return only one.", shape=(1, 2)),
         mistake("That is one state too many: out[0] is the state after the first step.", shape=(5, 1, 2)),
         mistake("The state begins with zeros, not with x[0].", when=lambda seen: seen.value[0].equal(seen.args[0][0])),
         rtol=1e-4,
@@ -208,7 +209,7 @@ with check("fix-inplace-scan") as test:
             when=is_near(1, [0.1692, -0.0980]),
         ),
         mistake(
-            "The gate depends on x as well: through the sigmoid, too, a gradient flows to x.",
+            "The gate also depends on x, so x also gets a gradient through the sigmoid.",
             when=is_near(1, [0.5785, 0.0608]),
         ),
         because="The gradients are not those of the formula: {detail}.",
@@ -269,7 +270,7 @@ with check("fix-inplace-scan") as test:
         rounding = {"rtol": 0.05, "atol": 0.05} if dtype == torch.bfloat16 else {}
         seen.returns(
             unrolled,
-            mistake(f"It must work for {idea}, too: {{detail}}.", stage=("raised", "shape")),
+            mistake(f"It must also work for {idea}: {{detail}}.", stage=("raised", "shape")),
             keeps_dtype,
             states_first,
             **rounding,

@@ -129,7 +129,8 @@ with check("fix-non-leaf-parameter") as test:
                 stage="gradient",
             )
             words = (
-                f"{name} is the result of a recorded operation ({came['made by']}): no leaf, so the optimizer refuses "
+                f"{name} is the result of a recorded operation ({came['made by']}): it is not a leaf, so the "
+                f"optimizer refuses "
                 f"it and {name}.grad stays None. Scale first, then mark."
             )
             if "Copy" in came["made by"]:
@@ -144,7 +145,7 @@ with check("fix-non-leaf-parameter") as test:
                 stage="gradient",
             )
         if device == "cpu":
-            seen.that(not seen["b"]["values"].any(), "b must be zeros of shape (n_out,): it holds other numbers.")
+            seen.that(not seen["b"]["values"].any(), "b must be zeros of shape (n_out,): it contains other numbers.")
 
     def judge_step(seen):
         """The gradient of each entry is 8, the learning rate 1/4: everything moves by 2."""

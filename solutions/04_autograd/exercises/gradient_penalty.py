@@ -272,7 +272,7 @@ with check("gradient-penalty") as test:
         seen,
         whole.detach(),
         mistake(
-            "A norm below 1 counts, too: you cut the difference off at 0.",
+            "A norm below 1 is also penalised; you cut the difference off at 0.",
             when=lambda seen: torch.allclose(seen["loss"], own_data.detach() + 0.5 * above),
         ),
         shown=False,

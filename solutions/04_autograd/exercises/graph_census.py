@@ -97,7 +97,7 @@ def judge_numbers(seen, expected, where, *first):
 
 
 # %% check="graph-census" points=0.5
-"""Every kind of node is found, all branches too; each node counts once; nothing for untracked inputs."""
+"""Every kind of node and every branch is found; each node counts once; nothing for untracked inputs."""
 with check("graph-census") as test:
 
     def judge(seen, expected, *mistakes):
@@ -224,7 +224,7 @@ with check("graph-census") as test:
 
     for idea, name in [
         ("operations in place", "in place"),
-        ("a Function of one's own", "custom"),
+        ("a custom Function", "custom"),
         ("a node with six inputs, one of them untracked", "concatenation"),
         ("a small network with a frozen layer", "network"),
     ]:

@@ -287,7 +287,7 @@ with check("masked-softmax") as test:
     for single in (torch.tensor(True), torch.tensor([False])):
         seen = observe(masked_softmax, torch.tensor([[1.0, 2, 0.5], [0, 0, 3]]), single)
         seen.returns(
-            row_by_row, mistake("A single True or False must work, too: {detail}.", raises="."), because=broadcast
+            row_by_row, mistake("A single True or False must also work: {detail}.", raises="."), because=broadcast
         )
 
     test.hidden("an expanded mask, scores that are not contiguous")
@@ -295,7 +295,7 @@ with check("masked-softmax") as test:
     seen = observe(masked_softmax, torch.randn(4, 3, 2, generator=generator).permute(2, 1, 0), some_mask)
     seen.returns(
         row_by_row,
-        mistake("An expanded mask and scores that are not contiguous must work, too: {detail}.", raises="."),
+        mistake("An expanded mask and scores that are not contiguous must also work: {detail}.", raises="."),
         because=values_wrong,
     )
     seen.leaves_arguments_alone()
@@ -324,7 +324,7 @@ with check("masked-softmax") as test:
     seen.returns(row_by_row, because=lowest)
 
     overflow = mistake(
-        "Result and gradient hold nan: exp(1e4) is inf. Subtract the row's maximum before the exponential.",
+        "Result and gradient contain nan: exp(1e4) is inf. Subtract the row's maximum before the exponential.",
         when=lambda seen: seen.gradient(0).isnan().any() and not {"softmax", "_softmax"} & set(seen.op_names()),
     )
     generator = torch.Generator().manual_seed(10)

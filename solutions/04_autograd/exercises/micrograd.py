@@ -672,12 +672,12 @@ with check("micrograd") as test:
 
     test.hidden("tanh far out")
     too_large = mistake(
-        "`exp` overflows where tanh is 1 long since: math.tanh is safe. ({detail})", raises="OverflowError"
+        "`exp` overflows where tanh is already 1; math.tanh is safe. ({detail})", raises="OverflowError"
     )
     for x in (400.0, -800.0):
         judge(observe_scenario(results_of, Value, ["a.tanh()"], x).expecting(too_large, missing), x)
 
-    test.hidden("no torch and no numpy inside the class (here this must hold, too)")
+    test.hidden("no torch and no numpy inside the class (this must also hold here)")
     seen = observe_scenario(used_libraries, Value)
     libraries = ", ".join(dict.fromkeys([*seen.value, *["torch"] * bool(seen.op_names())]))
     seen.that(not libraries, f"The class must do the work itself: {libraries} is used inside it.", stage="rule")

@@ -139,7 +139,7 @@ with check("predict-view-writes") as test:
             ),
             "leaf_no_grad": prediction(
                 raises(zero_a_part_unrecorded),
-                because="Under no_grad a leaf may be written to, through a view too: that is how optimizers work.",
+                because="Under no_grad you may write to a leaf, even through a view. Optimizers do that in every step.",
             ),
             "scaled": prediction(
                 gradient(scale),
@@ -192,10 +192,10 @@ with check("predict-view-writes") as test:
                 ),
                 (
                     "AddBackward0",
-                    "add_ was applied to a view of h. To h it looks like a changed slice that is copied into its old "
-                    "self, and the node is called after that.",
+                    "add_ was applied to a view of h. To h it looks like a changed slice that is copied into the old "
+                    "h, which gives the node its name.",
                 ),
-                because="h is now the result of copying a changed slice into its old self: the node says so.",
+                because="h is now the result of copying a changed slice into the old h, which gives the node its name.",
             ),
             "unbind": prediction(
                 raises(write_to_the_first_of_three),

@@ -123,7 +123,7 @@ def like_linear(seen, *inputs, **tolerance):
     seen.gives_gradients(
         grads,
         mistake(
-            "x was multiplied by the transposed weight on the way back: with out = x Wᵀ its gradient is g W.",
+            "Your backward multiplies by the transposed weight: with out = x Wᵀ the gradient of x is g W.",
             when=lambda seen: torch.allclose(seen.gradient(0), incoming_gradient(value) @ inputs[1].T),
         ),
         because="The gradients differ from those of F.linear: {detail}",
@@ -202,7 +202,7 @@ with check("debug-linear-backward") as test:
     ### END HIDDEN TESTS
 
 # %% check="debug-linear-backward" points=1
-"""With and without bias, any leading dimensions; twice; nothing in vain, nothing unnoticed."""
+"""With and without bias, any leading dimensions; differentiable twice; no needless product."""
 with check("debug-linear-backward") as test:
 
     def applied_to_two(LinearFn, x, weight):
@@ -230,7 +230,7 @@ with check("debug-linear-backward") as test:
     x, weight = torch.randn(5, 4, dtype=torch.float64), torch.randn(3, 4, dtype=torch.float64)
     bias = torch.randn(3, dtype=torch.float64)
 
-    test("LinearFn is a Function, and its own backward is used (here this must hold, too)")
+    test("LinearFn is a Function, and its own backward is used (this must also hold here)")
     observe_scenario(node, LinearFn, *inputs, None).returns(
         {"function": True, "own node": True},
         because="LinearFn must stay a Function whose apply leads to its own backward: {detail}",
@@ -262,7 +262,7 @@ with check("debug-linear-backward") as test:
     for some_x in (x[:2], x[:4].reshape(2, 2, 4)):
         trio = [t.clone().requires_grad_() for t in (some_x, weight, bias)]
         seen = observe_scenario(applied, LinearFn, *trio)
-        like_linear(seen.expecting(mistake("The first derivative fails already: {detail}", raises=".")), *trio)
+        like_linear(seen.expecting(mistake("The first derivative already fails: {detail}", raises=".")), *trio)
         g = torch.randn(*some_x.shape[:-1], 3, dtype=torch.float64)
         four = [t.clone().requires_grad_() for t in (some_x, weight, bias, g)]
         seen = observe_scenario(twice, LinearFn, *four)
@@ -298,7 +298,8 @@ with check("debug-linear-backward") as test:
         count = len(products_of(seen))
         seen.that(
             count <= needed,
-            f"A product was computed for a gradient nobody asked for: {count} where {needed} would do, with "
+            f"You computed a product for a gradient that nobody needs: {count} products where {needed} would be "
+            f"enough, with "
             f"{' and '.join(frozen)} frozen. Check ctx.needs_input_grad.",
             stage="rule",
         )
@@ -335,7 +336,7 @@ with check("debug-linear-backward") as test:
         ("one input", (3, 1), 2),
     ]:
         inputs = numbers(*x_size), numbers(out, x_size[-1], start=7), numbers(out, start=40)
-        known = single if len(x_size) == 1 else mistake(f"It must work for {idea}, too: {{detail}}", raises=".")
+        known = single if len(x_size) == 1 else mistake(f"It must also work for {idea}: {{detail}}", raises=".")
         test.hidden(idea)
         seen = observe_scenario(applied, LinearFn, *inputs).expecting(known)
         like_linear(seen, *inputs)

@@ -91,8 +91,9 @@ only_tensors = mistake(
     raises="save_for_backward can only save",
 )
 unchanged = mistake(
-    "The gradient comes through unchanged: what should multiply it is never called, or its result is not returned. "
-    "PyTorch calls the `backward` of an autograd.Function, not that of an nn.Module, and takes what a hook returns.",
+    "The gradient comes through unchanged: the code that should multiply it is never called, or its result is not "
+    "returned. PyTorch calls the `backward` of an autograd.Function, not that of an nn.Module, and uses what a hook "
+    "returns.",
     stage="gradient",
     when=lambda seen: (
         seen.kwargs.get("lam", seen.args[-1]) in (0.5, 2)
@@ -102,12 +103,12 @@ unchanged = mistake(
 
 
 # %% check="fix-gradient-reversal" points=1
-"""The identity on the way forward, -lam times the gradient on the way back, and nobody else's."""
+"""The identity in forward, -lam times the gradient in backward; other gradients stay as they are."""
 with check("fix-gradient-reversal") as test:
     known = [
         only_tensors,
         unchanged,
-        mistake("`lam` may be any number >= 0; nothing in the maths needs an integer.", raises="^AssertionError"),
+        mistake("`lam` may be any number >= 0; the formula doesn't need an integer.", raises="^AssertionError"),
         mistake(
             "`backward` must return two values, one per argument of forward: None for lam.",
             raises="incorrect number of gradients",
@@ -164,7 +165,7 @@ with check("fix-gradient-reversal") as test:
     known = [
         only_tensors,
         unchanged,
-        mistake("`lam` may be any number >= 0; nothing in the maths needs an integer.", raises="^AssertionError"),
+        mistake("`lam` may be any number >= 0; the formula doesn't need an integer.", raises="^AssertionError"),
         mistake(
             "`backward` must return two values, one per argument of forward: None for lam.",
             raises="incorrect number of gradients",
@@ -219,7 +220,7 @@ with check("fix-gradient-reversal") as test:
     seen.gives_gradients(
         {0: -incoming_gradient(x)},
         mistake(
-            "The default of lam is another number: the gradient of grad_reverse(x) is -1 times the incoming one.",
+            "The default of lam is wrong: the gradient of grad_reverse(x) is -1 times the incoming one.",
             when=one_negative_factor,
         ),
         because=scale,
@@ -252,12 +253,12 @@ with check("fix-gradient-reversal") as test:
     seen.gives_gradients(
         {0: right},
         mistake(
-            "Of two calls with different lam, the first took the lam of the second on the way back: keep lam on ctx, "
-            "not on the class or in a global name.",
+            "Of two calls with different lam, the first used the lam of the second in backward: store lam in ctx, "
+            "not in the class or a global name.",
             when=lambda seen: torch.allclose(seen.gradient(0), second_lam),
         ),
         mistake(
-            "x's other uses were reversed as well: the hook sits on x itself, not on the result.",
+            "x's other uses were also reversed: the hook is on x itself, not on the result.",
             when=lambda seen: torch.allclose(seen.gradient(0), by_hook_on_x),
         ),
         because=scale,
@@ -307,7 +308,7 @@ with check("fix-gradient-reversal") as test:
     test.hidden("x itself is left as it was")
     observe_scenario(left_as_it_was, grad_reverse, x).expecting(*known).returns(
         {"gradient": torch.full((3,), 2.0), "requires_grad": True, "is leaf": True},
-        because="x's other uses were reversed as well: the hook (or the change) sits on x itself, not on the result.",
+        because="x's other uses were also reversed: the hook (or the change) is on x itself, not on the result.",
     )
 
     for idea, some_x in [

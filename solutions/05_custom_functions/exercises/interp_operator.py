@@ -118,7 +118,7 @@ nothing_may_alias = mistake(
 known = [
     nothing_may_alias,
     mistake(
-        "No gradient arrives: register_autograd is missing, or setup_context saved nothing.",
+        "There is no gradient: register_autograd is missing, or setup_context saved nothing.",
         raises="no autograd formula was registered|not enough values to unpack .*got 0|element 0 of tensors does",
     ),
     mistake(
@@ -203,7 +203,7 @@ with check("interp-operator") as test:
     )
     seen.returns(
         values,
-        mistake("Outside the table the end values continue; you extrapolated the last segment.", gives=extrapolated),
+        mistake("Outside the table the values are constant; you extrapolated the last segment.", gives=extrapolated),
         mistake(
             "That is the nearest (or previous) entry, not the interpolated value.",
             when=lambda seen: torch.isin(seen.value.double(), fp).all(),
@@ -246,12 +246,12 @@ with check("interp-operator") as test:
             when=lambda seen: seen.gradient(0) is None and not seen.noted.backward_raised,
         ),
         mistake(
-            "`fp` must get a gradient too: a table that can be learned.",
+            "`fp` must also get a gradient, so that the table can be learned.",
             stage="gradient",
             when=lambda seen: seen.gradient(2) is None and not seen.noted.backward_raised,
         ),
         mistake(
-            "The gradient of x is its slope times the incoming gradient; that is the slope alone.",
+            "The gradient of x is its slope times the incoming gradient; yours is only the slope.",
             when=gradient_is(0, lambda x, xp, fp: by_hand(x, xp, fp)[1]),
         ),
         mistake(
@@ -260,8 +260,8 @@ with check("interp-operator") as test:
             when=gradient_is(2, lambda x, xp, fp: weights(x, xp).sum(0)),
         ),
         mistake(
-            "Several x share an entry of the table: their gradients must be added (index_add), not written over one "
-            "another.",
+            "Several x share an entry of the table: their gradients must be added (index_add), but yours overwrite "
+            "each other.",
             when=gradient_is(2, lambda x, xp, fp: last_one_stays(x, xp)),
         ),
         mistake(
@@ -299,7 +299,7 @@ with check("interp-operator") as test:
     ### END HIDDEN TESTS
 
 # %% check="interp-operator" points=1
-"""What comes out without numbers; opcheck; torch.compile, forward and backward."""
+"""The result without numbers; opcheck; torch.compile, forward and backward."""
 with check("interp-operator") as test:
     xp = torch.tensor([0.0, 1.0, 3.0, 4.0], dtype=torch.float64)
     fp = torch.tensor([0.0, 2.0, 1.0, 4.0], dtype=torch.float64)
@@ -311,8 +311,8 @@ with check("interp-operator") as test:
         return {"device": out.device.type, "shape": list(out.shape), "dtype": str(out.dtype)}
 
     no_fake = (
-        "There is no fake (or it reads numbers): say shape and dtype of the result with x.new_empty(x.shape), and "
-        "nothing else."
+        "There is no fake (or it reads numbers): return x.new_empty(x.shape), which has the shape and dtype of the "
+        "result, and nothing else."
     )
     disagree = "Fake and real result disagree in dtype or shape: the result has those of x, whatever the table's."
 
@@ -340,15 +340,16 @@ with check("interp-operator") as test:
     seen = observe_scenario(opchecked, interp, pair[0], xp, pair[1])
     failed = [name for name, verdict in seen.value.items() if verdict != "SUCCESS"]
     returns_itself = mistake(
-        "`opcheck` refuses an operation that may return its very argument, such as contiguous or double, in the "
-        "operator or in setup_context: let setup_context only save, and compute in backward.",
+        "`opcheck` refuses an operation that may return its own argument, such as contiguous or double, in the "
+        "operator or in setup_context: only save in setup_context, and compute in backward.",
         when=lambda seen: " is input" in seen.value["test_schema"],
     )
     of_schema = seen.value["test_schema"].partition("\n")[0]
     seen.that("test_schema" not in failed, f"`opcheck`, test_schema: {of_schema}", nothing_may_alias, returns_itself)
     seen.that("test_faketensor" not in failed, disagree)
     through_numpy = mistake(
-        "The compiler goes through backward, too, on tensors without numbers: it must consist of torch operations.",
+        "The compiler also goes through backward, with tensors without numbers, so backward must consist of torch "
+        "operations.",
         when=lambda seen: any(word in str(seen.value) for word in ("numpy", "fake tensor", "data-dependent", "item")),
     )
     seen.that(
@@ -381,20 +382,20 @@ with check("interp-operator") as test:
         seen = observe_scenario(compiled, interp, pair[0], xp, pair[1], dynamic)
         seen.expecting(
             *known,
-            mistake("torch.compile doesn't take it in one graph, forward and backward: {detail}", stage="raised"),
+            mistake("torch.compile doesn't accept it as one graph, forward and backward: {detail}", stage="raised"),
         )
         eager, of_graph, eager_of_two, of_graph_of_two = seen.value
         for ours, theirs in ((of_graph, eager), (of_graph_of_two, eager_of_two)):
             same = all(a.dtype == b.dtype and torch.allclose(a, b) for a, b in zip(ours, theirs, strict=True))
-            seen.that(same, "Compiled, the function gives other values or gradients.")
+            seen.that(same, "The compiled function gives different values or gradients.")
     ### END HIDDEN TESTS
 
 # %% check="interp-operator" points=1
 """Knots, dtypes and shapes; one tracked argument alone; the layout of the result."""
 with check("interp-operator") as test:
     of_numbers = mistake(
-        "`np.interp` of a 0-d x gives a NumPy scalar, not an array: torch.from_numpy refuses it, torch.as_tensor takes "
-        "both.",
+        "`np.interp` of a 0-d x gives a NumPy scalar, not an array: torch.from_numpy refuses it, torch.as_tensor "
+        "accepts both.",
         raises="expected np.ndarray",
     )
     wrong_dtype = [
@@ -431,9 +432,7 @@ with check("interp-operator") as test:
     for dtype in (torch.float32, torch.float64):
         test(f"a float32 x with a {dtype} table")
         pair = some_x.float().requires_grad_(), entries.to(dtype, copy=True).requires_grad_()
-        any_dtype = mistake(
-            "x and the table may be of any float dtype, each for itself: {detail}", raises="dtype|scalar type"
-        )
+        any_dtype = mistake("x and the table may each have any float dtype: {detail}", raises="dtype|scalar type")
         like_np_interp(observe_scenario(called, interp, pair[0], places.to(dtype), pair[1]), *known, any_dtype)
 
     test("at inner knots: the slope of the segment on the right")
@@ -461,7 +460,7 @@ with check("interp-operator") as test:
     seen.that(seen["real"] == [3, 1], "For a transposed x the result is not contiguous.", stage="aliasing")
     seen.that(
         seen["fake"] in (None, [3, 1]),  # that there is a fake is what the second check asks
-        "For a transposed x the fake has other strides than the result: torch.empty_like keeps those of x, "
+        "For a transposed x the strides of the fake and of the result differ: torch.empty_like keeps those of x, "
         "x.new_empty(x.shape) is contiguous.",
         stage="aliasing",
     )

@@ -139,19 +139,19 @@ with check("lean-swiglu") as test:
     seen = observe_scenario(kept, swiglu, a, b)
     saved, foreign, beside = seen["saved"], seen["foreign"], seen["beside"]
     recompute = (
-        "where the two inputs would do: an intermediate result (silu or sigmoid) is saved as well. Recompute it."
+        "where the two inputs would be enough: you also save an intermediate result (silu or sigmoid). Recompute it."
     )
     seen.that(saved <= 192, f"{saved} bytes are kept for backward {recompute}")
     seen.that(
         foreign == 0,
         f"Of the {saved} bytes that are kept for backward, {foreign} are neither a's nor b's: another tensor was made "
-        "and saved (a copy, a conversion or an intermediate result). Save a and b themselves; they are there anyway.",
+        "and saved (a copy, a conversion or an intermediate result). Save a and b themselves; they exist anyway.",
     )
     seen.that(
         saved == 192 and beside == 0,
         f"Autograd's saved tensors hold {'only ' * (saved < 192)}{saved} bytes: something was stored as an attribute "
-        "(such as ctx.a = a). Then in-place changes go unnoticed, and hooks for saved tensors do not see it: "
-        "use save_for_backward.",
+        "(such as ctx.a = a). Autograd doesn't notice in-place changes of an attribute, and saved-tensor hooks don't "
+        "see it: use save_for_backward.",
     )
 
     def checked(swiglu, a, b):
@@ -175,7 +175,7 @@ with check("lean-swiglu") as test:
         pair = [torch.ones(size, requires_grad=True), torch.full(size, 0.5, requires_grad=True)]
         observe_scenario(kept, swiglu, *pair).returns(
             {"saved": 2 * pair[0].nbytes, "foreign": 0, "beside": 0},
-            because="Exactly a and b are to be kept for backward: {detail}",
+            because="Keep exactly a and b for backward: {detail}",
         )
     ### END HIDDEN TESTS
 
@@ -186,13 +186,13 @@ with check("lean-swiglu") as test:
     a, b = torch.randn(3, 4, dtype=torch.float64, requires_grad=True), torch.rand(3, 4, requires_grad=True)
     b = (b.detach() + 0.5).double().requires_grad_()
 
-    test("only a and b are kept for backward (here this must hold, too)")
+    test("only a and b are kept for backward (this must also hold here)")
     observe_scenario(kept, swiglu, a, b).returns(
         {"saved": a.nbytes + b.nbytes, "foreign": 0, "beside": 0},
-        because="Exactly a and b are to be kept for backward: {detail}",
+        because="Keep exactly a and b for backward: {detail}",
     )
 
-    test("the gradients of a and b (here they must be right, too)")
+    test("the gradients of a and b (they must also be right here)")
     of_a, of_b = torch.autograd.grad(a * torch.sigmoid(a) * b, (a, b), incoming_gradient(a))
     observe(swiglu, a, b).gives_gradients(
         {0: of_a, 1: of_b}, because="The gradients are not those of silu(a) * b: {detail}"
@@ -238,8 +238,8 @@ with check("lean-swiglu") as test:
     seen = observe_scenario(kept, swiglu, *pair)
     seen.that(
         seen["foreign"] == 0 and seen["beside"] == 0,
-        "For bfloat16 other tensors than a and b are kept, such as float32 copies of them: more bytes, and a change of "
-        "a or b in place goes unnoticed. Save a and b themselves, convert in backward.",
+        "For bfloat16 you keep tensors other than a and b, such as float32 copies of them: they take more bytes, and "
+        "autograd doesn't notice an in-place change of a or b. Save a and b themselves, and convert in backward.",
     )
 
     test.hidden("only one of the two requires grad")
@@ -280,7 +280,7 @@ with check("lean-swiglu") as test:
     g = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
     second = twice(reference, a, b, g)
     single = mistake(
-        "For float64 the gradients are right to the digits of float32 only: {detail}. Compute in the dtype of a and b.",
+        "For float64 the gradients have only the digits of float32: {detail}. Compute in the dtype of a and b.",
         when=lambda seen: seen.looks_like(second),
     )
     observe_scenario(twice, swiglu, a, b, g).returns(second, in_place, single, again, rtol=1e-8, atol=1e-10)

@@ -85,13 +85,15 @@ def log_cosh(x: Tensor) -> Tensor:
 
 # %% helpers="log-cosh-second-order"
 one_tensor = mistake(
-    "`log_cosh` returns one tensor; keep an additional output to yourself.",
+    "`log_cosh` returns one tensor; don't return an additional output to the caller.",
     when=lambda seen: isinstance(seen.value, (tuple, list)),
 )
 not_connected = mistake(
     "No gradient reaches x: the result is not connected to it.", raises="does not require grad and does not have"
 )
-not_two = mistake("`log_cosh` returns one tensor; keep an additional output to yourself.", raises="'tuple' object")
+not_two = mistake(
+    "`log_cosh` returns one tensor; don't return an additional output to the caller.", raises="'tuple' object"
+)
 
 
 def derivatives(log_cosh, x, g):
@@ -110,7 +112,7 @@ def has_derivatives(seen, first, second, *mistakes):
     error = seen.value.get("error", "")
     seen.that(
         "once_differentiable" not in error,
-        "The second derivative raises: once_differentiable forbids it, asked for is the right value.",
+        "The second derivative raises: once_differentiable forbids it, but the contract asks for its value.",
         stage="gradient",
     )
     seen.that(
@@ -129,7 +131,7 @@ def has_derivatives(seen, first, second, *mistakes):
         ),
         mistake(
             "The second derivative is 0: the tanh in backward is a constant there. Either forward saved it, or saved "
-            "something else that it had made of x (a clone, a clamped x), or backward cut it off (no_grad, detach). "
+            "something computed from x (a clone, a clamped x), or backward cut it off (no_grad, detach). "
             "Save x itself and compute tanh from it in backward, or return tanh as an output.",
             when=lambda seen: not seen["second"].any(),
         ),
@@ -186,14 +188,15 @@ with check("log-cosh-second-order") as test:
             when=lambda seen: seen.value.isinf().any(),
         ),
         mistake(
-            "For large |x| the value must go on growing, as |x| - log 2; yours stays at a bound. Don't clamp x: take "
+            "For large |x| the value must continue to grow, as |x| - log 2; yours stays at a bound. Don't clamp x: "
+            "take "
             "e^|x| out of the logarithm.",
             stage="value",
             when=lambda seen: seen.value.isfinite().all() and seen.value.max() < 0.9 * seen.args[0].abs().max() - 1,
         ),
         mistake(
-            "A shortcut for large |x|, such as |x| - log 2, is right only where rounding loses the rest, and yours "
-            "begins too early: {detail}.",
+            "A shortcut for large |x|, such as |x| - log 2, is right only if the rest is lost in rounding, and yours "
+            "starts too early: {detail}.",
             stage="value",
             when=lambda seen: (
                 (seen.value - seen.args[0].abs() + math.log(2)).abs()[seen.args[0].abs() < 6].min() < 1e-6
@@ -214,7 +217,7 @@ with check("log-cosh-second-order") as test:
     test.hidden("x = 0: the first derivative is 0, the second is 1")
     half = 1 - math.tanh(0.5) ** 2
     kink = mistake(
-        "At x = 0 the second derivative must be 1; |x| has a kink there and sign(0) = 0 swallows it.",
+        "At x = 0 the second derivative must be 1; |x| has a kink there, and sign(0) = 0 makes it 0.",
         when=lambda seen: seen["second"][0] == 0 and abs(seen["second"][1] - half) < 1e-6,
     )
     for zero in (0.0, -0.0):
@@ -228,12 +231,12 @@ with check("log-cosh-second-order") as test:
     far_out = [
         mistake(
             "The first derivative is nan or wrong for large |x|: something overflows, perhaps in the branch that "
-            "`torch.where` doesn't take, which is differentiated as well.",
+            "`torch.where` doesn't take, which is also differentiated.",
             when=lambda seen: not torch.allclose(seen["first"], x.detach().sign()),
         ),
         mistake(
-            "The first derivative is right, the second one is nan or wrong for large |x|: an operation on the way "
-            "back overflows.",
+            "The first derivative is right, the second one is nan or wrong for large |x|: an operation in backward "
+            "overflows.",
             when=lambda seen: not torch.allclose(seen["second"], torch.zeros(5, dtype=torch.float64)),
         ),
     ]

@@ -145,11 +145,12 @@ with check("predict-function-calls") as test:
         {
             "grad_mode": prediction(
                 grad_mode,
-                because="forward runs with grad mode off: nothing computed in it is recorded, that is backward's job.",
+                because="forward runs with grad mode off: nothing computed in it is recorded, and backward gives the "
+                "gradient.",
             ),
             "req": prediction(
                 req,
-                because="The argument itself is the original tensor, flag and all; what is off is the recording. "
+                because="The argument is the original tensor with its flag; only the recording is off. "
                 "(To ask whether a gradient is needed use ctx.needs_input_grad.)",
             ),
             "apply": prediction(
@@ -163,9 +164,9 @@ with check("predict-function-calls") as test:
                 (
                     5.0,
                     "Calling forward directly bypasses the Function: the multiplication is recorded as ordinary "
-                    "operations, gradient 2, and backward is silently unused.",
+                    "operations, gradient 2, and your backward is never called.",
                 ),
-                because="forward is an ordinary function here: what it does is recorded, backward is silently unused.",
+                because="forward is an ordinary function here: it is recorded, and your backward is never called.",
             ),
             "dtype": prediction(
                 gradient_after(Twice.apply).dtype,

@@ -144,8 +144,8 @@ with check("scaled-eye") as test:
 
     test("ScaledEye is a plain class, no subclass of Tensor")
     seen = observe_scenario(handler, ScaledEye).expecting(refused)
-    seen.that(seen["class"], "ScaledEye is to be a class.", stage="type")
-    seen.that(not seen["tensor"], "ScaledEye is to be a plain class, not a subclass of Tensor.", stage="rule")
+    seen.that(seen["class"], "ScaledEye must be a class.", stage="type")
+    seen.that(not seen["tensor"], "ScaledEye must be a plain class, not a subclass of Tensor.", stage="rule")
 
     one_sided = mistake("The product must work from both sides: {detail}", stage=("raised", "type", "shape", "value"))
     test("torch.matmul(t, E) for a vector and a matrix")
@@ -196,17 +196,17 @@ with check("scaled-eye") as test:
 
     test("__torch_function__ is a classmethod, and torch does not warn")
     seen = observe_scenario(handler, ScaledEye).expecting(refused)
-    seen.that(seen["class"], "ScaledEye is to be a class.", stage="type")
+    seen.that(seen["class"], "ScaledEye must be a class.", stage="type")
     plain = "`__torch_function__` is a plain method: deprecated. Make it a classmethod."
     seen.that(seen["kind"] != "function", plain, stage="rule")
     seen.warned_nothing(because="torch warns about the class: {detail}")
-    seen.that(not seen["tensor"], "ScaledEye is to be a plain class, not a subclass of Tensor.", stage="rule")
+    seen.that(not seen["tensor"], "ScaledEye must be a plain class, not a subclass of Tensor.", stage="rule")
 
-    test("E @ t, t @ E and t.matmul(E), too")
+    test("also E @ t, t @ E and t.matmul(E)")
     for spelling in ("E @ t", "t @ E", "t.matmul(E)"):
         must_work = mistake(
-            f"{spelling} must work too: {{detail}}. The operators arrive as other function objects than torch.matmul, "
-            "and E @ t starts with Python's own __matmul__.",
+            f"{spelling} must also work: {{detail}}. The operators arrive as function objects other than "
+            f"torch.matmul, and E @ t starts with Python's own __matmul__.",
             raises="^TypeError",
         )
         seen = observe_scenario(product, ScaledEye, spelling, 3, 2.5, vector)
@@ -283,14 +283,14 @@ with check("scaled-eye") as test:
     ### BEGIN HIDDEN TESTS
     spellings = "torch.matmul(E, t)", "torch.matmul(t, E)", "E @ t", "t @ E", "t.matmul(E)"
     other_dtype = mistake(
-        "t may be float64, too, and the result then is: {detail}. c * t keeps the dtype of t.",
+        "t may also be float64, and then the result must be float64: {detail}. c * t keeps the dtype of t.",
         raises="same dtype|expected scalar type",
     )
     for spelling in spellings:
         test.hidden(spelling)
         must_work = mistake(
-            f"{spelling} must work too: {{detail}}. The operators arrive as other function objects than torch.matmul, "
-            "and E @ t starts with Python's own __matmul__.",
+            f"{spelling} must also work: {{detail}}. The operators arrive as function objects other than "
+            f"torch.matmul, and E @ t starts with Python's own __matmul__.",
             stage=("raised", "type"),
         )
         from_left = spelling.index("E") < spelling.rindex("t")
@@ -397,7 +397,7 @@ with check("scaled-eye") as test:
         "asked",
         mistake(
             "An unknown function must end in the protocol's own TypeError: where __torch_function__ returns "
-            "NotImplemented, the class of the other argument is asked, too. Here it was not.",
+            "NotImplemented, torch also asks the class of the other argument. Here it was not asked.",
             stage=("raised", "type", "value"),
         ),
     )

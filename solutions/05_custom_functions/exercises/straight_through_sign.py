@@ -91,12 +91,12 @@ with check("straight-through-sign") as test:
     seen = observe(ste_sign, five)
     seen.returns(
         torch.tensor([-1.0, -1, 1, 1, 1]),
-        mistake("These are 0 and 1; asked for are -1 and +1.", gives=torch.tensor([0.0, 0, 1, 1, 1])),
+        mistake("Your values are 0 and 1; they must be -1 and +1.", gives=torch.tensor([0.0, 0, 1, 1, 1])),
         mistake(
             "Nothing came back: what the function computes must be returned.",
             when=lambda seen: seen.value is None,
         ),
-        mistake("The step is taken of every element: the result has the shape of x.", stage="shape"),
+        mistake("Apply the step to every element: the result has the shape of x.", stage="shape"),
     )
 
     def incoming(seen):
@@ -104,11 +104,11 @@ with check("straight-through-sign") as test:
         return incoming_gradient(seen.args[0])
 
     passes_everywhere = mistake(
-        "The gradient passes for |x| > 1 too: the surrogate is flat there.",
+        "Your gradient also passes for |x| > 1, but the surrogate is flat there.",
         when=lambda seen: torch.equal(seen.gradient(0), incoming(seen)),
     )
     not_connected = mistake(
-        "The output is not connected to x: no gradient arrives.",
+        "The output is not connected to x, so x gets no gradient.",
         stage="gradient",
         when=lambda seen: seen.gradient(0) is None,
     )
@@ -120,7 +120,8 @@ with check("straight-through-sign") as test:
         {0: incoming(seen) * torch.tensor([0.0, 1, 1, 1, 0])},
         not_connected,
         mistake(
-            "The gradient is zero everywhere: that is the true derivative of a step, nothing would be learned. "
+            "The gradient is zero everywhere: that is the true derivative of a step, with which nothing would be "
+            "learned. "
             "Replace it in backward.",
             when=lambda seen: not seen.gradient(0).any(),
         ),
@@ -136,12 +137,11 @@ with check("straight-through-sign") as test:
             ),
         ),
         mistake(
-            "The incoming gradient was cut off at -1 and 1. Whether it passes depends on x: save x, and ask for "
-            "|x| < 1.",
+            "You cut off the incoming gradient at -1 and 1. Whether it passes depends on x: save x, and test |x| < 1.",
             when=lambda seen: torch.allclose(seen.gradient(0), incoming(seen).clamp(-1, 1)),
         ),
         mistake(
-            "That is the slope of tanh; asked for is that of x itself, cut off at -1 and 1.",
+            "That is the slope of tanh; use that of x itself, cut off at -1 and 1.",
             when=lambda seen: torch.allclose(seen.gradient(0), incoming(seen) * (1 - seen.args[0].tanh() ** 2)),
         ),
         because=gradient_is_off,
@@ -162,11 +162,11 @@ with check("straight-through-sign") as test:
     ### END HIDDEN TESTS
 
 # %% check="straight-through-sign" points=1
-"""Special numbers, any shape and dtype; nobody else's gradient is changed; differentiable twice."""
+"""Special numbers, any shape and dtype; other gradients stay as they are; differentiable twice."""
 with check("straight-through-sign") as test:
     keep_dtype = mistake("The dtype must be kept: {detail}", stage="dtype")
     x_changed = "x was changed in place."
-    own_memory = "The result must have memory of its own: {detail}"
+    own_memory = "The result must have its own memory: {detail}"
     values_first = mistake("The step itself is not right yet: see the check above.", stage=("type", "shape", "value"))
 
     test("x is left as it is; the result has memory of its own, and the dtype of x")
@@ -183,7 +183,7 @@ with check("straight-through-sign") as test:
         mistake("torch.sign(0) is 0; here 0 counts as positive.", gives=torch.tensor([-1.0, 0, 0, 1])),
         mistake("0 counts as positive: the comparison must be >=.", gives=torch.tensor([-1.0, -1, -1, 1])),
         mistake(
-            "-0 counts as positive, as 0 does: ask for x >= 0, not for the sign bit.",
+            "-0 counts as positive, like 0: test x >= 0, not the sign bit.",
             gives=torch.tensor([-1.0, -1, 1, 1]),
         ),
         values_first,
@@ -217,8 +217,8 @@ with check("straight-through-sign") as test:
             when=lambda seen: any(torch.allclose(seen.gradient(0), g) for g in (through_nowhere, through_all)),
         ),
         mistake(
-            "x is used directly, too, and that gradient was changed: a hook sits on x itself, or `backward` changes "
-            "its incoming gradient in place, and other branches of the graph got the same tensor.",
+            "x is also used directly, and that gradient was changed: there is a hook on x itself, or `backward` "
+            "changes its incoming gradient in place, and other branches of the graph got the same tensor.",
             when=lambda seen: not torch.allclose(seen.gradient(0)[[0, 2]], right[[0, 2]]),
         ),
         because="The gradient of ste_sign(x) + x is not the sum of the two: {detail}",
@@ -330,8 +330,8 @@ with check("straight-through-sign") as test:
     observe_scenario(changed_between, ste_sign, some_x, given).returns(
         given * torch.tensor([0.0, 1, 0, 1]),
         mistake(
-            "x was changed in place between forward and backward, and the gradient is silently that of the new x: "
-            "store x with ctx.save_for_backward, not as an attribute of ctx.",
+            "x was changed in place between forward and backward, and the gradient is that of the new x, without an "
+            "error: store x with ctx.save_for_backward, not as an attribute of ctx.",
             gives=torch.zeros(4),
         ),
     )

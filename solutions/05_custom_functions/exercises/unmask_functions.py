@@ -201,7 +201,7 @@ def examined(unmask, function):
 def stays_away_from_gradients(seen):
     """Judge that gradcheck or gradgradcheck was asked, and that nothing else differentiated."""
     error = f" It raised {seen['error']}." if seen["error"] else ""
-    seen.that(bool(seen["asked"]), f"`gradcheck` was not asked: only gradcheck and gradgradcheck judge.{error}")
+    seen.that(bool(seen["asked"]), f"You did not call `gradcheck`: only gradcheck and gradgradcheck judge.{error}")
     seen.that(
         not seen["others"],
         "Only gradcheck and gradgradcheck judge: lines of your own ran a backward pass through the Function.",
@@ -215,7 +215,8 @@ def passes(seen, kind):
     calls = seen["asked"]
     found = f" ({seen['error']})" if seen["error"] else ""
     refused = mistake(
-        "A right Function was refused: finite differences need float64; in float32 eps=1e-6 drowns in rounding.",
+        "A right Function was refused: finite differences need float64; in float32 a step of eps=1e-6 is lost in "
+        "rounding.",
         when=lambda seen: any(call["single"] for call in calls),
     )
     strict = mistake(
@@ -240,20 +241,20 @@ once_only = mistake(
     when=lambda seen: seen["said"] is True and not any(call["twice"] for call in seen["asked"]),
 )
 one_row = mistake(
-    "add_bias: with one row a sum over rows can't be told from a first row or a mean. Take several.",
+    "add_bias: with one row, a sum over the rows is the same as the first row or the mean. Use several rows.",
     when=lambda seen: seen["said"] is True and all(call["shape"][:1] == [1] for call in seen["asked"]),
 )
 at_zero = mistake(
-    "cube: at x = 0 the second derivative is 0 anyway, so nobody sees there that it is lost. Ask elsewhere.",
+    "cube: at x = 0 the second derivative is 0 anyway, so a lost one looks the same. Test elsewhere.",
     when=lambda seen: seen["said"] is True and all(call["reach"] == [0, 0] for call in seen["asked"] if call["twice"]),
 )
 too_tolerant = mistake(
-    "gelu: the gradient is off by so little that your tolerance lets it pass (by default rtol is 1e-3). Ask more "
-    "strictly.",
+    "gelu: the gradient is off by so little that your tolerance lets it pass (by default rtol is 1e-3). Use smaller "
+    "tolerances.",
     when=lambda seen: seen["said"] is True and min(call["tolerance"] for call in seen["asked"]) > 1e-4,
 )
 elsewhere = mistake(
-    "gelu: the gradient is off at other places than those that you asked for. Ask at many, from -3 to 3.",
+    "gelu: the gradient is off at places that you didn't test. Test many, from -3 to 3.",
     when=lambda seen: (
         seen["said"] is True
         and (
@@ -264,7 +265,7 @@ elsewhere = mistake(
     ),
 )
 never_alone = mistake(
-    "product: the fault shows only when one of the inputs does not require grad. Ask for each input alone too.",
+    "product: the mistake shows only if one of the inputs does not require grad. Also test each input alone.",
     when=lambda seen: (
         seen["said"] is True
         and not all(alone in [call["tracked"] for call in seen["asked"]] for alone in ([True, False], [False, True]))
@@ -411,7 +412,7 @@ with check("unmask-functions") as test:
     test.hidden("gelu: the gradient is off by 0.0002 around 1.4, where it is above 1")
     barely_tolerant = mistake(
         "gelu: the gradient is off by 0.0002 where it is above 1, and your tolerance lets that pass: atol and rtol "
-        "times the gradient are added up. Ask more strictly.",
+        "times the gradient are added up. Use smaller tolerances.",
         when=lambda seen: seen["said"] is True and min(call["tolerance"] for call in seen["asked"]) > 5e-5,
     )
     seen = observe_scenario(on_another, unmask_gelu, "gelu", "1.4, barely", 0)
@@ -419,7 +420,7 @@ with check("unmask-functions") as test:
 
     test.hidden("gelu: the gradient is off on a stretch of 0.26, at many places in turn")
     between = mistake(
-        "gelu: the gradient is off on a stretch of 0.25, and none of the places that you asked for is in it. Ask at "
+        "gelu: the gradient is off on a stretch of 0.25, and none of the places that you tested is in it. Test "
         "places that are closer together.",
         when=lambda seen: seen["said"] is True,
     )
@@ -434,7 +435,7 @@ with check("unmask-functions") as test:
 
     def changes(seen):
         """Judge the verdict on a right function in the caller's no_grad."""
-        seen.that(seen["said"] is True, "In the caller's no_grad the verdict changes: torch.enable_grad() goes first.")
+        seen.that(seen["said"] is True, "In the caller's no_grad the verdict changes: use torch.enable_grad().")
 
     test.hidden("in the caller's no_grad")
     changes(observe_scenario(without_recording, unmask_cube, "cube"))

@@ -175,8 +175,8 @@ def story(answer, kind, decay, shifts):
 
 whole_entries = "Integer entries cannot be averaged: copy them."
 keeps_model = (
-    "The EMA keeps the model itself: a module that you assign to self is registered, so that ema.parameters(), "
-    "state_dict() and to() reach it too. Keep the names alone."
+    "The EMA keeps the model itself: a module that you assign to self is registered, so ema.parameters(), "
+    "state_dict() and to() also reach it. Keep only the names."
 )
 known = [
     mistake(
@@ -187,7 +187,7 @@ known = [
         whole_entries,
         raises="can't be cast to the desired output type Long|not implemented for 'Long'|dtype .*[lL]ong",
     ),
-    mistake("super().__init__() comes first in __init__.", raises="before Module.__init__"),
+    mistake("Call super().__init__() first in __init__.", raises="before Module.__init__"),
 ]
 
 
@@ -222,11 +222,11 @@ def judge(seen, decay):
             average.keys() == names,
             "average() must have the names of model.state_dict().",
             mistake(
-                "Batch-norm statistics are averaged too: walk state_dict(), not parameters().",
+                "Batch-norm statistics must also be averaged: walk state_dict(), not parameters().",
                 when=lambda seen, average=average: {*average} == {n for n in names if "weight" in n or "bias" in n},
             ),
             mistake(
-                "All entries of the state_dict belong in average(), the integer ones too.",
+                "All entries of the state_dict belong in average(), including the integer entries.",
                 when=lambda seen, average=average: {*average} == {n for n in names if "tracked" not in n},
             ),
             stage="shape",
@@ -255,12 +255,12 @@ def judge(seen, decay):
             not whole,
             f"Integer entries cannot be averaged: copy them, with their dtype ({', '.join(whole)}).",
             mistake(
-                "No buffer was updated: batch-norm statistics are averaged too, and their counter is copied. Walk "
+                "No buffer was updated: batch-norm statistics must also be averaged, and their counter copied. Walk "
                 "state_dict(), not parameters().",
                 when=lambda seen, still=still: {"1.running_mean", "1.num_batches_tracked"} <= {*still},
             ),
             mistake(
-                "Integer entries are copied with each update; yours stay what they were at the start.",
+                "Each update must copy the integer entries; yours stay what they were at the start.",
                 when=lambda seen, still=still, whole=whole: {*whole} <= {*still},
             ),
         )
@@ -269,8 +269,8 @@ def judge(seen, decay):
             not wrong,
             f"The average is not decay * average + (1 - decay) * current: {', '.join(wrong)}.",
             mistake(
-                "An update took over the model's values as they are. Each one, the first too, moves the average by "
-                "1 - decay of the way.",
+                "An update copied the model's values as they are. Each update, including the first, moves the "
+                "average by 1 - decay of the way.",
                 when=lambda seen, average=average, current=current, floating=floating: all(
                     torch.equal(average[name], current[name].to(average[name])) for name in floating
                 ),
@@ -286,7 +286,7 @@ def judge(seen, decay):
                 ),
             ),
             mistake(
-                "Batch-norm statistics are averaged too: walk state_dict(), not parameters().",
+                "Batch-norm statistics must also be averaged: walk state_dict(), not parameters().",
                 when=lambda seen, wrong=wrong: all("running" in name for name in wrong),
             ),
             one_name,
@@ -444,7 +444,7 @@ with check("ema-weights") as test:
         stage="aliasing",
     )
     same = same_values(seen["target again"], seen["average later"])
-    seen.that(same, "A second copy_to must bring the averages of that moment into the model.")
+    seen.that(same, "A second copy_to must copy the averages of that moment into the model.")
     first = {name: tensor for name, tensor in seen["average later"].items() if tensor.is_floating_point()}
     wanted = {name: 0.75 * seen["average"][name] + 0.25 * seen["moved"][name] for name in first}
     alone = same_values(first, wanted)
@@ -507,7 +507,7 @@ with check("ema-weights") as test:
         coarse = same_values({name: seen["average"][name] for name in floating}, wanted, 5e-2)
         seen.that(
             exact,
-            "After a cast of the EMA an update gives something else than decay * average + (1 - decay) * current.",
+            "After a cast of the EMA an update does not give decay * average + (1 - decay) * current.",
             mistake("update() changed the model.", when=lambda seen: seen["changed"]),
             mistake(
                 "The average is computed in the model's dtype and loses precision: compute in its own.",

@@ -177,9 +177,9 @@ sentences = {
     "in every train-mode forward.",
     "thawed": "model.train() switched the layers back: eval() does not last. The layer must refuse train mode.",
     "batch": "The statistics no longer change, but the layer still normalises with those of the batch (momentum=0 "
-    "or track_running_stats=False does that). It must use the running ones.",
+    "or track_running_stats=False does that). It must use the running statistics.",
     "children": "Nested layers were missed: walk modules().",
-    "types": "Exactly the batch norms count: BatchNorm1d, 2d, 3d and SyncBatchNorm, but not InstanceNorm, which "
+    "types": "Freeze exactly the batch norms: BatchNorm1d, 2d, 3d and SyncBatchNorm, but not InstanceNorm, which "
     "shares their base class.",
     "count": "Return the number of frozen batch-norm layers - those and no others.",
     "affine": "weight and bias of the frozen layers must have requires_grad=False.",
@@ -203,7 +203,7 @@ def drifted_in(step, before):
 def judge(seen, *woken, first=()):
     """Judge state, outputs, statistics; mistakes in `woken` are for layers that came back to life."""
     before = seen["before"]
-    elsewhere = "Batch norms of another model were frozen, too: change the layers of this model, not their class."
+    elsewhere = "You also froze the batch norms of another model: change the layers of this model, not their class."
     seen.that(seen["alone"], elsewhere, stage="rule")
     seen.that(same_state(seen["after freezing"], before), sentences["state"])
     for way, step in zip(seen.args[1], seen["steps"], strict=True):
@@ -223,7 +223,7 @@ def judge(seen, *woken, first=()):
             mistake(sentences["batch"], when=lambda seen, drifted=drifted: not drifted),
             mistake(
                 "train() of a part of the model switched its layers back; the model's own train() did not. Each "
-                "batch-norm layer must refuse train mode for itself, whoever asks.",
+                "batch-norm layer must itself refuse train mode, whatever calls its train().",
                 when=lambda seen, way=way, step=step: way in ("parts", "apply") and step is not seen["steps"][0],
             ),
             *woken,
@@ -291,7 +291,7 @@ with check("freeze-batchnorm") as test:
     judge_rest(seen)
 
     test.hidden("a checkpoint is loaded after freezing")
-    later = mistake("Frozen layers must use the statistics that a checkpoint brings.", stage="value")
+    later = mistake("Frozen layers must use the statistics of a checkpoint that is loaded.", stage="value")
     judge(observe_scenario(story, freeze_batchnorm, ["train"], 1, True), thawed, first=[later])
 
     def kinds_of_norm(answer):

@@ -183,18 +183,18 @@ with check("partial-load") as test:
             "`missing` or `unexpected` is not right.",
             squeezed,
             mistake(
-                "Buffers (running_mean ...) are part of a checkpoint too.",
+                "Buffers (running_mean ...) are also part of a checkpoint.",
                 when=lambda seen: (
                     any("running" in name for name in wanted["loaded"])
                     and not any("running" in name for name in names["loaded"])
                 ),
             ),
             mistake(
-                "A mismatched name must not appear under missing or unexpected too.",
+                "A mismatched name must not also appear under missing or unexpected.",
                 when=lambda seen: set(wanted["mismatched"]) & {*names["missing"], *names["unexpected"]},
             ),
             mistake(
-                "missing and unexpected are exchanged: missing is what the model has and the checkpoint has not.",
+                "missing and unexpected are exchanged: missing names are in the model and not in the checkpoint.",
                 when=lambda seen: (
                     sorted(names["missing"]) == sorted(unexpected) and sorted(names["unexpected"]) == sorted(missing)
                 ),
@@ -241,10 +241,11 @@ with check("partial-load") as test:
         seen.that(not touched, f"What does not fit must keep its values; changed: {touched}.")
         seen.that(
             not seen["replaced"],
-            "The Parameter objects were replaced: an optimizer built before still holds the old ones. Copy in place.",
+            "The Parameter objects were replaced: an optimizer that was built before still has the old ones. Copy in "
+            "place.",
             stage="aliasing",
         )
-        seen.that(seen["flags same"], "requires_grad of the model's parameters must stay.", stage="gradient")
+        seen.that(seen["flags same"], "requires_grad of the model's parameters must not change.", stage="gradient")
         mutated = seen["keys same"] and not seen["changed"]
         seen.that(mutated, "The checkpoint dict was changed; work on a copy.", stage="arguments")
         shared = "Model and checkpoint now share memory: training would change the checkpoint."
@@ -327,7 +328,8 @@ with check("partial-load") as test:
     seen.that(not left, f"Not loaded, although name and shape fit: {left}.")
     seen.that(
         seen["same objects"],
-        "The Parameter objects were replaced: an optimizer built before still holds the old ones. Copy in place.",
+        "The Parameter objects were replaced: an optimizer that was built before still has the old ones. Copy in "
+        "place.",
         stage="aliasing",
     )
     still = [name for name in ("0.weight", "1.weight", "2.weight") if name not in seen["trained"]]
@@ -360,18 +362,18 @@ with check("partial-load") as test:
             "`missing` or `unexpected` is not right.",
             squeezed,
             mistake(
-                "Buffers (running_mean ...) are part of a checkpoint too.",
+                "Buffers (running_mean ...) are also part of a checkpoint.",
                 when=lambda seen: (
                     any("running" in name for name in wanted["loaded"])
                     and not any("running" in name for name in names["loaded"])
                 ),
             ),
             mistake(
-                "A mismatched name must not appear under missing or unexpected too.",
+                "A mismatched name must not also appear under missing or unexpected.",
                 when=lambda seen: set(wanted["mismatched"]) & {*names["missing"], *names["unexpected"]},
             ),
             mistake(
-                "missing and unexpected are exchanged: missing is what the model has and the checkpoint has not.",
+                "missing and unexpected are exchanged: missing names are in the model and not in the checkpoint.",
                 when=lambda seen: (
                     sorted(names["missing"]) == sorted(unexpected) and sorted(names["unexpected"]) == sorted(missing)
                 ),
@@ -418,10 +420,11 @@ with check("partial-load") as test:
         seen.that(not touched, f"What does not fit must keep its values; changed: {touched}.")
         seen.that(
             not seen["replaced"],
-            "The Parameter objects were replaced: an optimizer built before still holds the old ones. Copy in place.",
+            "The Parameter objects were replaced: an optimizer that was built before still has the old ones. Copy in "
+            "place.",
             stage="aliasing",
         )
-        seen.that(seen["flags same"], "requires_grad of the model's parameters must stay.", stage="gradient")
+        seen.that(seen["flags same"], "requires_grad of the model's parameters must not change.", stage="gradient")
         mutated = seen["keys same"] and not seen["changed"]
         seen.that(mutated, "The checkpoint dict was changed; work on a copy.", stage="arguments")
         shared = "Model and checkpoint now share memory: training would change the checkpoint."

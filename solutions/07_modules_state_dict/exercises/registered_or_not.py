@@ -79,7 +79,7 @@ letters = {
 ### END GIVEN
 
 # %% check="registered-or-not" points=2
-"""Each attribute against a living module; every right item earns its share."""
+"""Each attribute is compared with a real module; every right item earns its share."""
 with check("registered-or-not") as test:
 
     class M(nn.Module):
@@ -128,7 +128,7 @@ with check("registered-or-not") as test:
         "Use ModuleList or ParameterList."
     )
     container = (
-        "nn containers register what they hold (a plain tensor put into a ParameterList even becomes a Parameter)."
+        "nn containers register what you put into them (in a ParameterList, even a plain tensor becomes a Parameter)."
     )
     buffer = "Buffers are saved and moved but are not in parameters(); an optimizer never gets them."
     tensor = "A plain tensor attribute is neither saved nor moved, and not in parameters()."
@@ -147,14 +147,14 @@ with check("registered-or-not") as test:
         "j": tensor,
     }
 
-    test("every attribute is compared with a living module")
+    test("every attribute is compared with a real module")
     seen = observe_value(letters)
     given = seen.value if isinstance(seen.value, dict) else {}
     items = {}
     for name, sentence in sentences.items():
         came, truth = letters_in(given.get(name)), found_in(name)
         if came is not None and not came <= set("psm"):
-            sentence = "The letters are p, s and m; the empty string stands for none of them."
+            sentence = "The letters are p, s and m; write the empty string for none of them."
         elif came is None:
             sentence = "Write the letters as a string, such as 'sm', or as a list of letters."
         elif name == "e" and "p" in came:

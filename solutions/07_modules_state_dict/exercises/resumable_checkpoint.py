@@ -94,7 +94,7 @@ def load_checkpoint(
 
 
 # %% check="resumable-checkpoint" points=2
-"""Save, load into new objects, go on: bit for bit the run that was never stopped."""
+"""Save, load into new objects, continue: bit for bit the same as a run that was never stopped."""
 with check("resumable-checkpoint") as test:
 
     def new_run(seed):
@@ -183,14 +183,13 @@ with check("resumable-checkpoint") as test:
         seen.expecting(
             mistake(pickled, raises="Weights only load failed|UnpicklingError"),
             mistake(
-                "The optimizer or the scheduler got a state that is not one of its own: restore each from its "
-                "state_dict.",
+                "The optimizer or the scheduler got a state that is not its own: restore each from its state_dict.",
                 raises="param_groups|KeyError",
             ),
         )
         seen.that(seen["is there"], "save_checkpoint wrote no file at `path`.")
         saved, loaded = seen["saved"], seen["loaded"]
-        undisturbed = "Saving disturbed the run that saves: its numbers are others from then on."
+        undisturbed = "Saving disturbed the run that saves: from then on its numbers are different."
         seen.that(
             same_end(seen["resumed"], seen["went on"]),
             "The run that was resumed does not continue as the one that was not stopped.",
@@ -200,17 +199,17 @@ with check("resumable-checkpoint") as test:
                 when=lambda seen: not equal(loaded["weights"], saved["weights"]),
             ),
             mistake(
-                "load_checkpoint must restore the objects that it is given: the optimizer holds other parameters now "
+                "load_checkpoint must restore the objects that it is given: now the optimizer has other parameters "
                 "than the model.",
                 when=lambda seen: not seen["holds"],
             ),
             mistake(
-                "The run drifts after resuming although the weights are right: Adam's moments and step count are state "
-                "too.",
+                "The run drifts after resuming although the weights are right: Adam's moments and step count are "
+                "also state.",
                 when=lambda seen: not equal(loaded["moments"], saved["moments"]),
             ),
             mistake(
-                "The learning rate is not what it was: save the scheduler's state_dict as well.",
+                "The learning rate is not what it was: also save the scheduler's state_dict.",
                 when=lambda seen: loaded["rates"] != saved["rates"],
             ),
             mistake(
@@ -227,7 +226,7 @@ with check("resumable-checkpoint") as test:
         seen.that(seen["holds"], "The optimizer must still hold the model's parameters.", stage="aliasing")
         seen.that(seen["same objects"], "The model's parameter objects were replaced.", stage="aliasing")
         seen.that(same_end(seen["went on"], seen["straight"]), undisturbed)
-        stayed = "Next to the checkpoint another file stayed in its folder."
+        stayed = "You left another file in the folder of the checkpoint."
         seen.that(seen["files"] == ["run.pt"], stayed, stage="rule")
 
     test("3 epochs, save, load into new objects, 3 epochs: the same as 6 epochs, bit for bit")
@@ -345,7 +344,7 @@ with check("resumable-checkpoint") as test:
     test.hidden("a file from a machine with a device that is missing here")
     seen = observe_scenario(from_elsewhere, save_checkpoint, load_checkpoint).expecting(
         mistake(
-            "The file must load where the device is missing that it was written on: map_location='cpu'.",
+            "The file must load on a machine without the device that wrote it: use map_location='cpu'.",
             raises="restore data location|deserialize|device",
         )
     )
@@ -423,8 +422,8 @@ with check("resumable-checkpoint") as test:
 
     never_gone = (
         "For a moment there was no checkpoint at `path`: the old one was removed or renamed before the new one had its "
-        "name. A process that is killed then has lost both. os.replace puts the new file in the place of the old one "
-        "at once."
+        "name. A process that is killed at that moment loses both. os.replace puts the new file in the place of the "
+        "old one at once."
     )
     test.hidden("a second save: at every moment there is a file at path")
     seen = observe_scenario(over_an_old_one, save_checkpoint, load_checkpoint, False)
@@ -435,8 +434,8 @@ with check("resumable-checkpoint") as test:
     seen.that(seen["there"] and not seen["gaps"], never_gone, stage="rule")
     seen.that(
         seen["epoch"] == 8 or seen["raised"],
-        "The new file could not be renamed, so the old one is still at `path`, and nobody heard of it: the exception "
-        "must reach the caller.",
+        "The new file could not be renamed, so the old one is still at `path`, but the caller doesn't know: the "
+        "exception must reach the caller.",
         stage="raised",
     )
     seen.that(seen["epoch"] == 8 or seen["old"], not_atomic, stage="rule")
@@ -470,15 +469,15 @@ with check("resumable-checkpoint") as test:
     test.hidden("a folder on a disk of its own; the old file is replaced, not written over")
     seen = observe_scenario(on_another_disk, save_checkpoint, load_checkpoint).expecting(
         mistake(
-            "The temporary file lay in another folder, which may be another disk, and renaming works within one disk "
-            "only: put it beside the checkpoint.",
+            "The temporary file was in another folder, which may be on another disk, and renaming works only within "
+            "one disk: put it next to the checkpoint.",
             raises="cross-device",
         )
     )
     seen.that(
         not seen["in place"],
         "The old checkpoint was overwritten in place: for a while neither it nor the new one is complete. Write a "
-        "file beside it, then os.replace.",
+        "file next to it, then os.replace.",
         stage="rule",
     )
     seen.that(seen["other"] == seen["run"] and seen["epoch"] == 8, "The second checkpoint is not what was loaded.")

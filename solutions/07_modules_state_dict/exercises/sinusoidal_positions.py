@@ -69,7 +69,7 @@ class SinusoidalPositions(nn.Module):
 
 
 # %% helpers="sinusoidal-positions"
-forgotten = mistake("super().__init__() comes first in __init__.", raises="before Module.__init__")
+forgotten = mistake("Call super().__init__() first in __init__.", raises="before Module.__init__")
 
 
 # %% check="sinusoidal-positions" points=1
@@ -163,11 +163,11 @@ with check("sinusoidal-positions") as test:
                 when=lambda seen: in_halves(seen.value.double() - x, d),
             ),
             mistake(
-                "Sines and cosines are exchanged: even columns hold sines.", gives=lambda *asked: x + exchanged(d, t)
+                "Sines and cosines are exchanged: even columns contain sines.", gives=lambda *asked: x + exchanged(d, t)
             ),
             mistake(angles_off, gives=lambda *asked: x + exponent_i(d, t)),
             mistake(angles_off, gives=lambda *asked: x + exponent_k(d, t)),
-            mistake("The table was returned; it is to be added to x.", gives=lambda *asked: table.expand(n, t, d)),
+            mistake("You returned the table; add it to x.", gives=lambda *asked: table.expand(n, t, d)),
             mistake(
                 "The first T rows of the table are added, not the last ones.",
                 gives=lambda *asked: x + table_of(d, [*seen.args[1], 512][1])[-t:],
@@ -187,11 +187,11 @@ with check("sinusoidal-positions") as test:
             mistake("The result must keep x's dtype (a float32 table promotes half precision input).", stage="dtype"),
             mistake("The result has the shape of x: {detail}.", stage="shape"),
             mistake(
-                "The sum comes out scaled, or with zeros in it: x plus the table is asked for, without dropout.",
+                "Your sum is scaled, or has zeros in it: return x plus the table, without dropout.",
                 when=lambda seen: scaled(seen.value.double(), x + table),
             ),
             mistake(
-                "x itself came out scaled: the table is added to x as it is.",
+                "You scaled x: add the table to x as it is.",
                 when=lambda seen: scaled(seen.value.double() - table, x.double()),
             ),
             mistake(angles_off, when=lambda seen: starts_right(seen.value.double() - x, d)),
@@ -276,7 +276,7 @@ with check("sinusoidal-positions") as test:
     ### END HIDDEN TESTS
 
 # %% check="sinusoidal-positions" points=1
-"""Where the table lives: not trained, not saved, moved and cast with the module; dtypes and gradients."""
+"""The table is not trained and not saved, moves and casts with the module; dtypes and gradients."""
 with check("sinusoidal-positions") as test:
 
     def attributes_of(module):
@@ -302,11 +302,11 @@ with check("sinusoidal-positions") as test:
         return facts
 
     trained = (
-        "The table is a Parameter: it is counted in parameters() and handed to optimizers, and requires_grad_(True) on "
-        "the model wakes it even if it is frozen now."
+        "The table is a Parameter: it is counted in parameters() and passed to optimizers, and requires_grad_(True) "
+        "on the model makes it trainable even if it is frozen now."
     )
-    saved = "The table is in state_dict: checkpoints of other lengths will not load. persistent=False."
-    not_moved = "After .double() or .to(device) the table stayed behind: a plain attribute is not registered."
+    saved = "The table is in state_dict: checkpoints of other lengths will not load. Use persistent=False."
+    not_moved = "After .double() or .to(device) the table has not changed: a plain attribute is not registered."
 
     test("no parameters, nothing in the state_dict; the table follows .double() and .to('meta')")
     seen = observe_scenario(where_it_lives, SinusoidalPositions, [6, 10]).expecting(forgotten)
@@ -318,7 +318,7 @@ with check("sinusoidal-positions") as test:
     stayed = mistake(not_moved, when=lambda seen: seen["plain"])
     seen.that(
         seen["buffers"] > 0,
-        "No buffer holds the table: it is made once, in __init__, and registered there.",
+        "The table is in no buffer: make it once, in __init__, and register it there.",
         made_later,
         stayed,
         stage="device",
@@ -339,7 +339,7 @@ with check("sinusoidal-positions") as test:
         [[(math.cos if k % 2 else math.sin)(t / 10000 ** (k // 2 * 2 / 6)) for k in range(6)] for t in range(5)]
     )
     whole_table = mistake("Only the first T rows of the table are added to x.", raises="size of tensor")
-    first_check = "What comes out is not x plus the table that the first check asks for, in the dtype of x."
+    first_check = "The result is not x plus the table of the first check, in the dtype of x."
     keep_dtype = mistake(
         "The result must keep x's dtype (a float32 table promotes half precision input).", stage="dtype"
     )
@@ -364,7 +364,7 @@ with check("sinusoidal-positions") as test:
     test.hidden("gradients pass to x; a deep copy works; x stays as it was")
     seen = observe_scenario(with_gradient, SinusoidalPositions, x.clone().requires_grad_()).expecting(
         mistake("x was changed in place.", raises="leaf Variable that requires grad"),
-        mistake("The table carries a graph: a module with it can't be copied.", raises="graph leaves"),
+        mistake("The table has a graph: a module with it can't be copied.", raises="graph leaves"),
     )
     seen.returns(x + table, rtol=0, atol=1e-5)
     seen.gives_gradients({0: incoming_gradient(x)})
@@ -394,5 +394,5 @@ with check("sinusoidal-positions") as test:
 
     test.hidden("two calls give the same")
     seen = observe_scenario(used_twice, SinusoidalPositions, x)
-    seen.that(seen.value == [True, True], "A second call gives something else: forward must not change the table.")
+    seen.that(seen.value == [True, True], "A second call gives a different result: forward must not change the table.")
     ### END HIDDEN TESTS

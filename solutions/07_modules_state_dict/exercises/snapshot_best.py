@@ -102,28 +102,28 @@ def agrees_in(came, state, kind):
 
 
 sentences = {
-    "alias": "The snapshot changed while training went on: state_dict() hands out references to the living "
+    "alias": "The snapshot changed while training went on: state_dict() returns references to the model's own "
     "tensors. Copy them.",
     "assigned": "At the end the snapshot's tensors became the model's own. load_state_dict copies values into the "
-    "model; with assign=True it takes the tensors themselves.",
-    "params": "The batch-norm statistics belong to the best state too; parameters alone are not enough.",
-    "not restored": "At the end the model must hold the best weights, not the last ones.",
+    "model; with assign=True it uses the tensors themselves.",
+    "params": "The batch-norm statistics are also part of the best state; parameters alone are not enough.",
+    "not restored": "At the end the model must have the best weights, not the last ones.",
     "mode of training": "`train_step` ran in eval mode: dropout and batch norm don't train then. Call model.train() "
     "before each step, since the eval() for the score lasts.",
     "mode of score": "`score` ran in train mode: dropout and batch norm would make it depend on chance and on the "
     "batch. Call model.eval() before it.",
-    "flag": "The model has not the training flag that it came with: note model.training at the start, and give it to "
-    "model.train() at the end.",
+    "flag": "The model does not have the training flag that it had at the start: store model.training first, "
+    "and pass it to model.train() at the end.",
     "grad": "score ran with gradient tracking.",
-    "tie": "On equal scores the first one wins.",
+    "tie": "If scores are equal, the first one wins.",
     "nan": "NaN must never win (and all-NaN is a ValueError): every comparison with NaN is False - check which way "
     "round you compare.",
-    "infinity": "Minus infinity is a score like any other: where nothing else came, it is the best.",
+    "infinity": "Minus infinity is a score like any other: if there is no other score, it is the best.",
 }
 known = [
     mistake(sentences["params"], raises=r"(?s)Missing key\(s\)"),
     mistake(
-        "There was no snapshot to load: nothing had beaten the start value of your comparison.",
+        "There was no snapshot to load: no score was greater than the start value of your comparison.",
         raises="Expected state_dict to be dict-like|NoneType",
     ),
 ]
@@ -139,7 +139,7 @@ def judge_turns(seen):
 
 
 # %% check="snapshot-best" points=1
-"""The best state comes back, as a copy of its own, and is in the model at the end."""
+"""The best state is returned, as a separate copy, and is in the model at the end."""
 with check("snapshot-best") as test:
 
     def small_net():
@@ -210,7 +210,9 @@ with check("snapshot-best") as test:
     def judge_result(seen, best, step, *mistakes):
         """Judge that the state of a step came back, as the snapshot and in the model."""
         seen.expecting(*known)
-        seen.that(seen["raised"] == "", "It raised a ValueError where there is a best step.", *mistakes, stage="raised")
+        seen.that(
+            seen["raised"] == "", "It raised a ValueError although there is a best step.", *mistakes, stage="raised"
+        )
         judge_turns(seen)
         seen.that(seen["pair"], "Return a pair: the best score and the snapshot.", stage="type")
         seen.that(
@@ -244,7 +246,7 @@ with check("snapshot-best") as test:
         model = seen["model"]
         seen.that(
             same_state(model, wanted),
-            "At the end the model must hold the state of the best step.",
+            "At the end the model must have the state of the best step.",
             mistake(
                 sentences["params"],
                 when=lambda seen: agrees_in(model, wanted, "parameters") and not agrees_in(model, wanted, "buffers"),
@@ -338,13 +340,15 @@ with check("snapshot-best") as test:
         seen.that(all(mode == [False] for mode in of_score), sentences["mode of score"], stage="rule")
         tracks = [call["tracks"] for call in seen["calls"]]
         seen.that(not any(tracks[1::2]), sentences["grad"], stage="gradient")
-        untracked = "train_step ran without gradient tracking: no gradient would come."
+        untracked = "train_step ran without gradient tracking, so it gets no gradients."
         seen.that(all(tracks[::2]), untracked, stage="gradient")
 
     def judge_result(seen, best, step, *mistakes):
         """Judge that the state of a step came back, as the snapshot and in the model."""
         seen.expecting(*known)
-        seen.that(seen["raised"] == "", "It raised a ValueError where there is a best step.", *mistakes, stage="raised")
+        seen.that(
+            seen["raised"] == "", "It raised a ValueError although there is a best step.", *mistakes, stage="raised"
+        )
         judge_turns(seen)
         seen.that(seen["pair"], "Return a pair: the best score and the snapshot.", stage="type")
         seen.that(
@@ -364,7 +368,7 @@ with check("snapshot-best") as test:
         )
         betrayed = [
             mistake(
-                "Frozen parameters are in the state_dict, too, and belong to the best state.",
+                "Frozen parameters are also in the state_dict and part of the best state.",
                 when=lambda seen: wanted.keys() - snapshot.keys() == {"0.bias"},
             ),
             mistake(sentences["params"], when=lambda seen: snapshot.keys() < wanted.keys()),
@@ -382,7 +386,7 @@ with check("snapshot-best") as test:
         model = seen["model"]
         seen.that(
             same_state(model, wanted),
-            "At the end the model must hold the state of the best step.",
+            "At the end the model must have the state of the best step.",
             mistake(
                 sentences["params"],
                 when=lambda seen: agrees_in(model, wanted, "parameters") and not agrees_in(model, wanted, "buffers"),
@@ -434,7 +438,7 @@ with check("snapshot-best") as test:
         seen.that(seen["raised"] == "ValueError", sentences["nan"], stage="raised")
         judge_turns(seen)
         judge_modes(seen)
-        seen.that(same_state(seen["model"], seen["states"][-1]), "The weights must stay as they are then.")
+        seen.that(same_state(seen["model"], seen["states"][-1]), "The weights must then stay as they are.")
 
     for steps in (0, -1):
         test.hidden("no steps at all, or fewer: ValueError")

@@ -141,7 +141,7 @@ def damaged_by(*renames):
 with check("strip-wrappers") as test:
     known = [
         mistake(
-            "`lstrip` takes a set of characters, not a prefix: it ate letters of the layer name.",
+            "`lstrip` takes a set of characters, not a prefix: it removed letters of the layer name.",
             when=damaged_by(eaten, eaten_later),
         ),
         mistake(
@@ -153,7 +153,7 @@ with check("strip-wrappers") as test:
             ),
         ),
         mistake(
-            "`_orig_mod` can sit in the middle of a key (a compiled submodule inside the model).",
+            "`_orig_mod` can be in the middle of a key (a compiled submodule inside the model).",
             when=lambda seen: any("._orig_mod." in name for name in seen["names"]),
         ),
         mistake(
@@ -172,7 +172,7 @@ with check("strip-wrappers") as test:
             when=lambda seen: names_by(front_only)(seen) or names_by(each_on_its_own)(seen),
         ),
         mistake(
-            "`module` components go only at the front: further in, it is the name of a child.",
+            "Remove `module` components only at the front: further in, `module` is the name of a child.",
             when=names_by(everywhere),
         ),
         mistake(
@@ -187,11 +187,11 @@ with check("strip-wrappers") as test:
     def judge(seen, *names, hidden=False):
         """Judge names, order, objects and the argument."""
         names = list(names)
-        seen.that(not seen["refused"], "A ValueError is for two keys that become the same name; here none do.")
+        seen.that(not seen["refused"], "Raise ValueError only if two keys become the same name; here none do.")
         seen.that(seen["names"] is not None, "Return a dict from names to tensors.", stage="type")
         seen.that(seen["argument same"], "The argument was changed; the caller's state_dict must stay as it is.")
-        seen.that(seen["new"], "Return a new dict: the caller may go on with both.", stage="aliasing")
-        reordered = mistake("The order must stay.", when=lambda seen: sorted(seen["names"]) == sorted(names))
+        seen.that(seen["new"], "Return a new dict: the caller may still use both.", stage="aliasing")
+        reordered = mistake("The order must not change.", when=lambda seen: sorted(seen["names"]) == sorted(names))
         found = "" if hidden else f": {', '.join(seen['names'])}"
         seen.that(seen["names"] == names, f"These are not the names of the bare model{found}.", reordered, *known)
         seen.that(
@@ -232,7 +232,7 @@ with check("strip-wrappers") as test:
             ),
         ),
         mistake(
-            "`lstrip` takes a set of characters, not a prefix: it ate letters of the layer name.",
+            "`lstrip` takes a set of characters, not a prefix: it removed letters of the layer name.",
             when=damaged_by(eaten, eaten_later),
         ),
         mistake(
@@ -244,7 +244,7 @@ with check("strip-wrappers") as test:
             ),
         ),
         mistake(
-            "`_orig_mod` can sit in the middle of a key (a compiled submodule inside the model).",
+            "`_orig_mod` can be in the middle of a key (a compiled submodule inside the model).",
             when=lambda seen: any("._orig_mod." in name for name in seen["names"]),
         ),
         mistake(
@@ -263,7 +263,7 @@ with check("strip-wrappers") as test:
             when=lambda seen: names_by(front_only)(seen) or names_by(each_on_its_own)(seen),
         ),
         mistake(
-            "`module` components go only at the front: further in, it is the name of a child.",
+            "Remove `module` components only at the front: further in, `module` is the name of a child.",
             when=names_by(everywhere),
         ),
         mistake(
@@ -278,11 +278,11 @@ with check("strip-wrappers") as test:
     def judge(seen, *names, hidden=False):
         """Judge names, order, objects and the argument."""
         names = list(names)
-        seen.that(not seen["refused"], "A ValueError is for two keys that become the same name; here none do.")
+        seen.that(not seen["refused"], "Raise ValueError only if two keys become the same name; here none do.")
         seen.that(seen["names"] is not None, "Return a dict from names to tensors.", stage="type")
         seen.that(seen["argument same"], "The argument was changed; the caller's state_dict must stay as it is.")
-        seen.that(seen["new"], "Return a new dict: the caller may go on with both.", stage="aliasing")
-        reordered = mistake("The order must stay.", when=lambda seen: sorted(seen["names"]) == sorted(names))
+        seen.that(seen["new"], "Return a new dict: the caller may still use both.", stage="aliasing")
+        reordered = mistake("The order must not change.", when=lambda seen: sorted(seen["names"]) == sorted(names))
         found = "" if hidden else f": {', '.join(seen['names'])}"
         seen.that(seen["names"] == names, f"These are not the names of the bare model{found}.", reordered, *known)
         seen.that(

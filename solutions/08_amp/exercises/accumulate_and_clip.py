@@ -238,7 +238,7 @@ def judge_kinds(seen, steps):
     every_batch = "There must be one step per group, not one per micro-batch."
     seen.that(
         len(seen["norms"]) == steps,
-        f"The list must hold one number per step, here {steps}; yours holds {len(seen['norms'])}.",
+        f"The list must hold one number per step, here {steps}; yours has {len(seen['norms'])}.",
         mistake(every_batch, when=lambda seen: seen["steps"] == len(seen["on"]) > steps),
         mistake(
             clip_scaled + " And return one number per step.",
@@ -262,8 +262,8 @@ def usual(pairs, accum, max_norm):
         "group."
     )
     first_group = (
-        "You clipped the first of the optimizer's groups of parameters alone: the norm is that of all parameters, and "
-        "one factor scales all of them."
+        "You clipped only the first parameter group of the optimizer: the norm is that of all parameters, and one "
+        "factor scales all of them."
     )
     each_number = "You clipped each number of the gradient; clip its norm, so that the direction stays."
     return [

@@ -99,7 +99,7 @@ with check("autocast-dtypes") as test:
     F.mse_loss(y, x).backward()
     came |= {"lin.weight": lin.weight, "lin.weight.grad": lin.weight.grad}
 
-    linear = "Linear is the textbook case: float32 inputs are cast to bfloat16 and so is the result."
+    linear = "Linear is the textbook case: float32 inputs are cast to bfloat16, and the result is bfloat16."
     keeps = "relu is on no list: it keeps the dtype of its input, here the bfloat16 result of lin."
     promotes = (
         "A bfloat16 tensor and a float32 tensor give float32: ordinary type promotion (cat is even on autocast's "
@@ -123,8 +123,7 @@ with check("autocast-dtypes") as test:
         "F.cross_entropy(y, t)": losses,
         "torch.cat([y, x])": promotes,
         "d @ d": "autocast never touches float64 or integer tensors.",
-        "x.addmm_(x, e)": "In-place and out= variants are not autocast: they must write into the float32 tensor that "
-        "exists.",
+        "x.addmm_(x, e)": "Autocast leaves in-place and out= variants alone: they write into an existing tensor.",
         "lin.weight": weights,
         "lin.weight.grad": weights,
     }

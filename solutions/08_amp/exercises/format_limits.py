@@ -95,8 +95,8 @@ with check("format-limits") as test:
         "bf16 has the exponent of float32: neither 70000 nor 1e-8 leaves its range. That is why it needs no GradScaler."
     )
     bf16_precision = (
-        "bf16 has 8 significant bits: neighbours of 257 are 256 and 258, near 70000 they are 512 apart. The cast takes "
-        "the nearer one, and the even one where both are equally near."
+        "bf16 has 8 significant bits: neighbours of 257 are 256 and 258, near 70000 they are 512 apart. The cast "
+        "rounds to the nearer neighbour, or to the even one if both are equally near."
     )
     lost_update = (
         "Just below 1 bf16 moves in steps of 1/256: a step of 0.001 is lost entirely. This is why weights stay in "
@@ -115,7 +115,8 @@ with check("format-limits") as test:
             "fp16(1e-8)": prediction(cast(1e-8, torch.float16), because=fp16_underflow),
             "fp16(2049)": prediction(
                 cast(2049.0, torch.float16),
-                because=fp16_integers + " 2049 lies half-way between 2048 and 2050; the one whose last bit is 0 wins.",
+                because=fp16_integers
+                + " 2049 is half-way between 2048 and 2050, and is rounded to the neighbour whose last bit is 0.",
             ),
             "bf16(70000)": prediction(cast(70000.0, torch.bfloat16), (math.inf, bf16_range), because=bf16_precision),
             "bf16(257)": prediction(cast(257.0, torch.bfloat16), because=bf16_precision),

@@ -173,19 +173,22 @@ def dtypes_in(seen, phase):
 
 
 not_tied = (
-    "Backward runs outside of the region: nothing casts there. g has the dtype of the result, the saved tensors are "
+    "Backward runs outside the region, where nothing casts. g has the dtype of the result, the saved tensors are "
     "still float32."
 )
-half_tied = "custom_bwd looks for what custom_fwd has noted in ctx: decorate forward, too."
+half_tied = "custom_bwd needs what custom_fwd stores in ctx: also decorate forward."
 not_lower = (
     "Forward no longer runs in the lower precision: casting all arguments to float32 (cast_inputs) or disabling "
-    "autocast gives up what autocast is for."
+    "autocast defeats the purpose of autocast."
 )
 backward_wide = (
-    "The two products of backward run in float32: correct, but at the price of the slow path. Give backward the region "
+    "The two products of backward run in float32: correct, but slow. Give backward the region "
     "of its forward (custom_bwd), or cast the saved tensors to g's dtype."
 )
-fixed_dtype = "You fixed the dtype: in a float16 region, in a bfloat16 one and without a region, another one is right."
+fixed_dtype = (
+    "You fixed the dtype, but the right dtype is different in a float16 region, in a bfloat16 region and without a "
+    "region."
+)
 promoted = (
     "bfloat16 + float32 gives float32: add the bias in the dtype of the product, so that the result keeps the lower "
     "precision."

@@ -131,7 +131,9 @@ def reference(x):
     return out.detach(), grads
 
 
-still_error = "h leaves the region as bfloat16 and nothing converts it; the float32 head cannot multiply it."
+still_error = (
+    "h is still bfloat16 after the region, because nothing converts it back; the float32 head cannot multiply it."
+)
 head_low = (
     "The head ran in bfloat16: its products rounded to 8 significant bits. Casting the result to float32 "
     "afterwards does not bring the digits back."
@@ -152,7 +154,7 @@ def judge_precision(seen, *mistakes):
         *mistakes,
         mistake(still_error, raises="same dtype.* (BFloat16|Half) and Float"),
         mistake(
-            "What goes into the head must have the dtype of its weights, float32: {detail}.",
+            "The input of the head must have the dtype of its weights, float32: {detail}.",
             raises="same dtype.* and Float",
         ),
     )
@@ -305,8 +307,8 @@ with check("mixed-region-error") as test:
     ### BEGIN HIDDEN TESTS
     test.hidden("inside a region that is switched off, and inside a float16 region")
     own_dtype = mistake(
-        "Inside a float16 region the backbone ran in float16: torch.autocast without a dtype takes the one that is set "
-        "at that moment. Name bfloat16.",
+        "Inside a float16 region the backbone ran in float16: torch.autocast without a dtype uses the dtype that is "
+        "set at that moment. Name bfloat16.",
         when=lambda seen: "torch.float16" in dtypes_of(seen, "backbone"),
     )
     in_float16 = mistake(
@@ -314,8 +316,8 @@ with check("mixed-region-error") as test:
         when=lambda seen: dtypes_of(seen, "head") != {"torch.float32"} == dtypes_of(alone, "head"),
     )
     remembered = mistake(
-        "autocast remembers its copies of the weights until the outermost region ends, whatever their dtype: in a "
-        "caller's float16 region the backbone met copies in the other one. cache_enabled=False for your own region.",
+        "autocast keeps its copies of the weights until the outermost region ends, whatever their dtype: in a "
+        "caller's float16 region the backbone used float16 copies. Use cache_enabled=False for your own region.",
         raises="same dtype.*(BFloat16 and Half|Half and BFloat16|Half != .*BFloat16|BFloat16 != .*Half)",
     )
     for surroundings in ({"enabled": False}, {"dtype": torch.float16}):
@@ -325,12 +327,12 @@ with check("mixed-region-error") as test:
         judge_state(seen)
 
     for used in ("before", "after"):
-        test.hidden(f"inside a float16 region in which the backbone is used {used}, too")
+        test.hidden(f"inside a float16 region in which the backbone is also used {used}")
         seen = observe_scenario(told, forward_mixed, some_x, {"dtype": torch.float16}, False, used)
         judge_precision(seen, remembered, own_dtype)
         judge_rest(seen, expected, gradients)
 
-    test.hidden("each part runs once, in eval mode, too; nothing is left switched on")
+    test.hidden("each part runs once, even in eval mode; nothing is left switched on")
     seen = observe_scenario(told, forward_mixed, some_x, {}, True)
     judge_precision(seen)
     judge_rest(seen, expected, gradients)

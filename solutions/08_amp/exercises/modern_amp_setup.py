@@ -122,7 +122,7 @@ def on_cpu(make_amp, *wish):
 
 
 one_region = mistake(
-    "The first part must be a function without arguments that gives a context manager, not one context manager.",
+    "The first part must be a function without arguments that returns a new context manager, not a context manager.",
     raises="TypeError.*__call__.*func",
 )
 no_op = "Nothing was autocast on this device: the context belongs to another device type, or is switched off."
@@ -152,7 +152,7 @@ def judge_kinds(seen):
     seen.that(len(kinds) == 2, nothing if kinds[0] == "NoneType" else other, stage="type")
     seen.that(
         kinds[0] == "callable",
-        f"The first part must be a function that gives a context manager; yours is {in_words(kinds[0])}.",
+        f"The first part must be a function that returns a context manager; yours is {in_words(kinds[0])}.",
         stage="type",
     )
     seen.that(
@@ -222,7 +222,7 @@ with check("modern-amp-setup") as test:
         )
         seen.that("RuntimeError" in kinds, f"This must raise RuntimeError; it raised {kinds[0]}.", stage="raised")
         seen.that("cuda" in message.lower(), "The message must say that CUDA is missing.", stage="raised")
-        seen.warned_nothing(mistake("Refuse before anything is built: {detail}", stage="rule"))
+        seen.warned_nothing(mistake("Raise the error before you build anything: {detail}", stage="rule"))
 
     test("make_amp('cuda') on a machine without CUDA")
     judge_no_cuda(observe_scenario(refused, make_amp, False, "cuda"))
@@ -254,7 +254,7 @@ with check("modern-amp-setup") as test:
         judge_scaler(seen, "cuda" if dtype == "torch.float16" else "")
         seen.warned_nothing()
 
-    ask_gpu = "Ask the GPU: bfloat16 where it computes in it, float16 only where it does not."
+    ask_gpu = "Ask the GPU: use bfloat16 if it computes in bfloat16, and float16 only if it does not."
     emulated = mistake(
         "A GPU without bfloat16 gets float16. is_bf16_supported() says yes where bfloat16 is only emulated: ask with "
         "including_emulation=False.",
@@ -273,7 +273,7 @@ with check("modern-amp-setup") as test:
         "torch.float16",
         ask_gpu,
     )
-    own_dtype = "The dtype that the caller asked for was not taken."
+    own_dtype = "The dtype that the caller asked for was not used."
     for wish in (torch.float16, torch.bfloat16):
         judge_gpu(observe_scenario(on_gpu, make_amp, True, "cuda", wish), str(wish), own_dtype)
 
@@ -305,7 +305,7 @@ with check("modern-amp-setup") as test:
             return {"kinds": kinds, "on": on, "dtypes": [str(out.dtype), str(lin.weight.grad.dtype)]}
 
     test.hidden("fresh regions, one inside the other; a gradient afterwards")
-    reused = "autocast() must give a new context each time, usable again and nested."
+    reused = "autocast() must return a new context each time, so that regions can follow and contain each other."
     seen = observe_scenario(many_regions, make_amp, "cpu").expecting(
         mistake(reused, raises="generator|reentrant|args|func|enter|context")
     )
@@ -319,7 +319,7 @@ with check("modern-amp-setup") as test:
     seen.expecting(mistake(float32, when=lambda seen: bool(seen.error_text)))
     judge_kinds(seen)
     seen.that(seen["inside"] == "torch.float32" and not seen["on"] and not seen["scaler"]["on"], float32)
-    seen.warned_nothing(because="float32 is no dtype for autocast, and it warns: switch it off by enabled=False.")
+    seen.warned_nothing(because="autocast doesn't accept float32 and warns: switch it off with enabled=False.")
 
     def in_callers_region(make_amp):
         """What a product in the float32 region is, inside of a region of the caller's."""
@@ -340,7 +340,9 @@ with check("modern-amp-setup") as test:
         "Inside of a region in which autocast is on, float32 must switch it off: a context that does nothing can't."
     )
     seen.that(seen["inside"] == "torch.float32", still_on, stage="dtype")
-    seen.that(seen["after"] == "torch.bfloat16", "After the region the caller's own must be on again.", stage="dtype")
+    seen.that(
+        seen["after"] == "torch.bfloat16", "After the region the caller's own region must be on again.", stage="dtype"
+    )
     seen = observe_scenario(on_gpu, make_amp, True, "cuda", torch.float32)
     seen.expecting(mistake(float32, when=lambda seen: bool(seen.error_text)))
     judge_kinds(seen)

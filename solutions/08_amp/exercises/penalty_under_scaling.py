@@ -185,9 +185,9 @@ squared = (
 )
 double_scale = (
     "The step is far too small or too large: the scale was applied, or divided out, twice or not at all. "
-    "scale(total).backward() once, with |g| in true units; then scaler.step, and only then scaler.update."
+    "Call scale(total).backward() once, with an unscaled |g|; then scaler.step, and only then scaler.update."
 )
-returned = "Return (mse, |g|) as Python floats in true units."
+returned = "Return (mse, |g|) as unscaled Python floats."
 known = [
     mistake(no_graph, raises="second time|does not require grad"),
     mistake(
@@ -283,7 +283,7 @@ with check("penalty-under-scaling") as test:
         seen.that(near(first, scale * flowed), unscaled_first, stage="rule")
 
     ### BEGIN HIDDEN TESTS
-    grad_left = "Old contents of .grad leaked into the step: zero_grad first."
+    grad_left = "Old contents of .grad leaked into the step: call zero_grad first."
 
     test.hidden("gradients left from before do not leak in")
     for old, switched in ((3.0, False), (2.0e5, True)):
@@ -294,7 +294,7 @@ with check("penalty-under-scaling") as test:
         judge(seen, some_x, some_y, 0.75, as_left)
 
     test.hidden("gradients that are not finite")
-    no_skip = "A non-finite gradient must skip the optimizer step and shrink the scale."
+    no_skip = "If a gradient is not finite, the optimizer step must be skipped and the scale must shrink."
     for huge in (some_y * 1e36, some_y * math.inf):
         seen = observe_scenario(stepped, penalised_step, some_x, huge, 0.75, {})
         seen.expecting(*known, mistake(no_skip, when=lambda seen: bool(seen.error_text)))

@@ -88,7 +88,7 @@ def judge(seen, expected, *mistakes):
         stage="type",
     )
     odd = [name for name, value in came.items() if type(value) not in (int, float) or abs(value) > 2**1000]
-    seen.that(not odd, f"The numbers must be finite Python floats; not so: {', '.join(odd)}.", stage="type")
+    seen.that(not odd, f"The numbers must be finite Python floats; these are not: {', '.join(odd)}.", stage="type")
     scale, right = came["scale"], expected["scale"]
     seen.that(
         abs(scale - right) <= 1e-6 * right,
@@ -125,7 +125,7 @@ with check("scale-window") as test:
         mistake(zeros_counted, when=shares(3 / 9, None)),
         mistake(zeros_counted, when=shares(5 / 9, None)),
         mistake(zeros_counted, when=shares(5 / 7, None)),
-        mistake("A share is what is lost; yours is what is kept.", when=shares(4 / 7, 1.0)),
+        mistake("A share says how much is lost; yours says how much is kept.", when=shares(4 / 7, 1.0)),
         mistake(tiny, when=shares(4 / 7, None)),
         mistake(after_cast, when=shares(3 / 7, 3 / 7)),
         mistake(per_tensor, when=shares((2 / 4 + 1 / 3) / 2, None)),
@@ -191,7 +191,7 @@ with check("scale-window") as test:
             mistake(zeros_counted, when=both(lambda s: (zeros(nonzero, s).sum() / len(flat)).item())),
             mistake(zeros_counted, when=both(lambda s: zeros(flat, s).mean().item())),
             mistake(
-                "A share is what is lost; yours is what is kept.",
+                "A share says how much is lost; yours says how much is kept.",
                 when=both(lambda s: 1 - zeros(nonzero, s).mean().item()),
             ),
             mistake(tiny, when=both(lambda s: ((nonzero * s).abs() < torch.finfo(dtype).tiny).double().mean().item())),
@@ -203,7 +203,9 @@ with check("scale-window") as test:
         "A larger power of two still fits: the rounding of the cast allows a little more than finfo.max.",
         when=lambda seen: 0 < seen["scale"] < expected["scale"],
     )
-    zero_edge = mistake(tiny + " The edge is rounded, too.", when=lambda seen: seen["scale"] == expected["scale"])
+    zero_edge = mistake(
+        tiny + " The cast also rounds at the edge.", when=lambda seen: seen["scale"] == expected["scale"]
+    )
     test.hidden("the largest magnitude is negative; a range too wide for any scale")
     some_grads = [torch.tensor([3e-2, -700.0, 5e-7]), torch.tensor([[2e-12], [-5e-13], [4e-9]])]
     expected = by_trying(some_grads)
@@ -211,7 +213,7 @@ with check("scale-window") as test:
         observe(scale_window, some_grads),
         expected,
         mistake(
-            "The largest MAGNITUDE decides: a large negative entry overflows as well.",
+            "The largest MAGNITUDE decides: a large negative entry also overflows.",
             when=lambda seen: seen["scale"] == 2.0**21,  # what fits the largest positive entry, 0.03
         ),
         mistake(after_cast, when=shares(expected["lost"], expected["lost"])),

@@ -229,11 +229,11 @@ def outcomes(seen, command):
 
 rule = "That is the library's scaler: write it yourself."
 graph = "`scale` must keep the graph and must not change the loss tensor."
-grad_replaced = "Gradients must be divided in place; others may hold the same tensor."
+grad_replaced = "Divide the gradients in place, because other code may refer to the same tensor."
 returned = "`step` returns True if the optimizer stepped, False if it was skipped."
 no_raise = "A second unscale_ (or step) before update must raise RuntimeError."
 other_kind = mistake(
-    "A second unscale_ (or step) before update must raise RuntimeError, and no other kind: {detail}.",
+    "A second unscale_ (or step) before update must raise RuntimeError and no other error: {detail}.",
     raises=r"^(ValueError|AssertionError|Exception)\b",
 )
 
@@ -368,7 +368,7 @@ with check("scaler-by-hand") as test:
 
     as_library = (
         "The gradients or weights are not those of torch.amp.GradScaler: unscale_ divides every gradient of its "
-        "optimizer once, also where one of them is inf or nan."
+        "optimizer once, even if one of them is inf or nan."
     )
     by_how_much = (
         "The scale changes when it should, but not by the right factor: growth_factor and backoff_factor say by how "
@@ -473,7 +473,7 @@ with check("scaler-by-hand") as test:
     test.hidden("large gradients that are finite")
     large = [[1e20, -2e20], [3e20], [-1e19, 8e20, 1.5e20]]
     story = [["begin"], ["backward", 0, large], ["step", 0], ["note", 0], ["update"]]
-    overflown = "Gradients of 1e20 are finite: look at each of them, not at their sum or norm, which overflows."
+    overflown = "Gradients of 1e20 are finite: check each of them, not their sum or norm, which overflows."
     compare({"init_scale": 16.0}, story, words=overflown)
     largest = [[3e38, -2e38], [3e38], [3e38, 2e38, 3e38]]
     story = [["begin"], ["backward", 0, largest], ["step", 0], ["update"]]
@@ -493,7 +493,7 @@ with check("scaler-by-hand") as test:
     seen = observe_scenario(side_by_side, LossScaler)
     seen.that(
         seen.value == [[False, True], [32.0, 64.0]],
-        "Each scaler must have a state of its own: what one meets must not change the other.",
+        "Each scaler must have its own state: an inf in one must not change the other.",
     )
 
     test.hidden("25 random iterations with two optimizers")

@@ -208,13 +208,13 @@ stale = (
     "The loss never changes although the weights do: autocast keeps the bfloat16 copies of the weights until the "
     "OUTERMOST region ends, and forward goes on using them."
 )
-order = "The loss of a batch is that before its step; yours was computed once more afterwards."
+order = "The loss of a batch is that before its step; you computed yours again afterwards."
 uncleared = (
-    "The gradients of the batches before were added to those of each batch: clear them (zero_grad) in every turn."
+    "The gradients of earlier batches were added to those of each batch: clear them (zero_grad) for every batch."
 )
 low_loss = (
     "The loss was computed in bfloat16, which keeps two or three digits of it: autocast runs F.mse_loss in float32, "
-    "and what you write by hand in the dtype that it gets."
+    "but a loss that you write by hand runs in the dtype of its inputs."
 )
 no_autocast = "The products no longer run in bfloat16: autocast is what the loop is about."
 recast = "The parameters changed dtype. Rounded weights lose small updates; autocast casts copies."
@@ -293,5 +293,5 @@ with check("stale-autocast") as test:
         seen = observe_scenario(told, fit, 3, False, around, False, 2)
         seen.that(seen["raised"] != "", "What the model raises must reach the caller.", stage="raised")
         before, after = seen["states"]
-        seen.that(before == after, "When the model raises, the caller's autocast state must come back.", stage="rule")
+        seen.that(before == after, "If the model raises, the caller's autocast state must be restored.", stage="rule")
     ### END HIDDEN TESTS

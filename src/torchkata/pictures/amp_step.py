@@ -73,5 +73,5 @@ def _box(place: Place, marked: bool) -> Cell:
 def _in_words(lit: str) -> str:
     way = "; ".join(f"{place.name}: {place.numbers}" for place in WAY)
     words = f"One training step in mixed precision, as a way around. {way}; and back to the weights."
-    words += " Copies, products and loss stand in the region of autocast."
+    words += " Copies, products and loss are in the region of autocast."
     return words + (f" Marked: {', '.join(places_lit(lit))}." if lit else "")

@@ -132,7 +132,7 @@ def _function(note: Callable[[str, str], None], call: str, materialize: bool, re
 
 def _hung(call: str, node: str | None) -> tuple[str, str]:
     if call == "apply":
-        return APPLY, f"hangs the node {node} on both results" if node else "hangs no node on the results"
+        return APPLY, f"attaches the node {node} to both results" if node else "attaches no node to the results"
     return YOU, f"first has the node {node}: recorded as ordinary code" if node else "nothing was recorded: no node"
 
 
@@ -201,7 +201,7 @@ def _draw_graph(canvas: Canvas, log: CallLog) -> None:
 def _in_words(log: CallLog) -> str:
     lines = " ".join(f"{number}. {event.where}: {event.what}." for number, event in enumerate(log.events, 1))
     error = f" The error: {log.error}" if log.error else ""
-    node = f"The node on the results: {log.node}." if log.node else "No node hangs on the results."
+    node = f"The node on the results: {log.node}." if log.node else "The results have no node."
     return f"Who calls whom. {lines} {node}{error}"
 
 

@@ -190,7 +190,7 @@ def pairwise_distance(x):
 
 
 # %% wrong: divides by the norm, so an empty row breaks
-# says: It must work for no rows, too
+# says: It must also work for no rows
 # earns: 0.5 of 1
 # corner: empty
 # caught: hidden

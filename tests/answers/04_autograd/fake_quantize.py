@@ -96,7 +96,7 @@ def fake_quantize(x, step, limit):
 
 
 # %% wrong: detaches the whole result
-# says: Nothing arrives at x: the whole result is cut off from it.
+# says: x gets no gradient: the whole result is cut off from it.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def fake_quantize(x, step, limit):
@@ -107,7 +107,7 @@ def fake_quantize(x, step, limit):
 
 
 # %% wrong: detaches x and sets requires_grad on the copy
-# says: Nothing arrives at x: the whole result is cut off from it.
+# says: x gets no gradient: the whole result is cut off from it.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def fake_quantize(x, step, limit):
@@ -117,7 +117,7 @@ def fake_quantize(x, step, limit):
 
 
 # %% wrong: no limit on the tracked side
-# says: The gradient passes beyond the limit, too.
+# says: Your gradient also passes beyond the limit.
 # says: The first check is not passed yet
 # earns: 0 of 2
 # lesson
@@ -139,7 +139,7 @@ def fake_quantize(x, step, limit):
 
 
 # %% wrong: x enters twice
-# says: The gradient arrives, but times something
+# says: The gradient is multiplied by something
 # says: The first check is not passed yet
 # earns: 0 of 2
 def fake_quantize(x, step, limit):
@@ -150,7 +150,7 @@ def fake_quantize(x, step, limit):
 
 
 # %% wrong: the tracked side is in units of step
-# says: The gradient arrives, but times something
+# says: The gradient is multiplied by something
 # says: The first check is not passed yet
 # earns: 0 of 2
 def fake_quantize(x, step, limit):
@@ -318,7 +318,7 @@ def fake_quantize(x, step, limit):
 
 
 # %% wrong: rounds half up
-# says: Halves go to the even neighbour, as torch.round takes them
+# says: Halves go to the even neighbour, as in torch.round
 # earns: 1 of 2
 # caught: hidden
 def fake_quantize(x, step, limit):

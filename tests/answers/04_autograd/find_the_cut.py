@@ -133,7 +133,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 
 # %% wrong: repairs all but the no_grad
-# says: No gradient reaches online: its forward stands inside the no_grad.
+# says: No gradient reaches online: its forward runs under no_grad.
 # says: The first check is not passed yet
 # earns: 0 of 2
 # lesson
@@ -277,7 +277,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 
 # %% wrong: forgets to normalise the target
-# says: The value of the loss is another one now. It was right: only the cuts are wrong.
+# says: The value of the loss has changed. It was right; only the cuts are wrong.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def agreement_loss(online, target, log_scale, view_a, view_b):
@@ -317,7 +317,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 
 # %% wrong: runs backward itself and returns the loss
-# says: Backward has run inside of agreement_loss already
+# says: Your agreement_loss runs backward itself
 # says: The first check is not passed yet
 # earns: 0 of 2
 def agreement_loss(online, target, log_scale, view_a, view_b):
@@ -329,7 +329,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 
 # %% wrong: switches requires_grad of the target's parameters off for good
-# says: You changed a requires_grad flag, or the mode of a network, for a moment at least.
+# says: You changed a requires_grad flag, or the mode of a network, at least for a moment.
 # earns: 1 of 2
 # corner: second name
 def agreement_loss(online, target, log_scale, view_a, view_b):
@@ -340,7 +340,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 
 # %% wrong: switches them off and on again
-# says: You changed a requires_grad flag, or the mode of a network, for a moment at least.
+# says: You changed a requires_grad flag, or the mode of a network, at least for a moment.
 # earns: 1 of 2
 # corner: second name
 def agreement_loss(online, target, log_scale, view_a, view_b):
@@ -352,7 +352,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 
 # %% wrong: puts the target into eval mode and back into train mode
-# says: You changed a requires_grad flag, or the mode of a network, for a moment at least.
+# says: You changed a requires_grad flag, or the mode of a network, at least for a moment.
 # earns: 1 of 2
 def agreement_loss(online, target, log_scale, view_a, view_b):
     p = F.normalize(online(view_a), dim=-1)
@@ -439,7 +439,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 
 # %% wrong: marks view_a, so that gradients arrive
-# says: You changed a requires_grad flag, or the mode of a network, for a moment at least.
+# says: You changed a requires_grad flag, or the mode of a network, at least for a moment.
 # earns: 1 of 2
 # caught: hidden
 def agreement_loss(online, target, log_scale, view_a, view_b):

@@ -58,7 +58,7 @@ def leaky_scan(x, w, conf):
 
 
 # %% wrong: the code as given
-# says: All time steps are equal to the last one: outs holds the same tensor T times, `h +=` changes it in place.
+# says: All time steps are equal to the last one: outs contains the same tensor T times, and `h +=` changes it in place.
 # says: The gate g is still changed in place after sigmoid
 # says: T = 0: there is nothing to stack
 # earns: 0 of 2
@@ -75,7 +75,7 @@ def leaky_scan(x, w, conf):
 
 
 # %% wrong: repairs the line the message points to, nothing else
-# says: All time steps are equal to the last one: outs holds the same tensor T times, `h +=` changes it in place.
+# says: All time steps are equal to the last one: outs contains the same tensor T times, and `h +=` changes it in place.
 # says: Only the last state has a gradient that is right
 # says: T = 0: there is nothing to stack
 # earns: 0 of 2
@@ -108,7 +108,7 @@ def leaky_scan(x, w, conf):
 
 
 # %% wrong: clones only at the end
-# says: All time steps are equal to the last one: outs holds the same tensor T times, `h +=` changes it in place.
+# says: All time steps are equal to the last one: outs contains the same tensor T times, and `h +=` changes it in place.
 # says: Only the last state has a gradient that is right
 # says: T = 0: there is nothing to stack
 # earns: 0 of 2
@@ -196,7 +196,7 @@ def leaky_scan(x, w, conf):
 
 
 # %% wrong: the gate does not pass a gradient to x
-# says: The gate depends on x as well
+# says: The gate also depends on x
 # says: The gradients are not those of the formula
 # earns: 0.5 of 2
 def leaky_scan(x, w, conf):
@@ -290,7 +290,7 @@ def leaky_scan(x, w, conf):
 
 
 # %% wrong: returns the last state only
-# says: Each out[t] is a state of its own: that is one state only.
+# says: Each out[t] is a separate state; you return only one.
 # says: The states are not right yet
 # says: T = 0: there is nothing to stack
 # earns: 0 of 2
@@ -362,7 +362,7 @@ def leaky_scan(x, w, conf):
 
 
 # %% wrong: scales the argument of sigmoid by conf
-# says: conf stands outside of it
+# says: conf is outside of it
 # says: The states are not right yet
 # earns: 0 of 2
 def leaky_scan(x, w, conf):
@@ -374,7 +374,7 @@ def leaky_scan(x, w, conf):
 
 
 # %% wrong: takes conf for a mask
-# says: You took conf for a mask
+# says: You used conf as a mask
 # says: The states are not right yet
 # earns: 0 of 2
 def leaky_scan(x, w, conf):
@@ -461,7 +461,7 @@ def leaky_scan(x, w, conf):
 
 
 # %% wrong: goes through NumPy, which has no bfloat16
-# says: It must work for
+# says: It must also work for
 # earns: 1.5 of 2
 # caught: hidden
 def leaky_scan(x, w, conf):

@@ -42,7 +42,7 @@ def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
 
 
 # %% wrong: the code as given
-# says: w is the result of a recorded operation (DivBackward0): no leaf, so the optimizer refuses it and w.grad stays None. Scale first, then mark.
+# says: w is the result of a recorded operation (DivBackward0): it is not a leaf, so the optimizer refuses it and w.grad stays None. Scale first, then mark.
 # earns: 0 of 1
 # lesson
 def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
@@ -139,7 +139,7 @@ def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
 
 
 # %% wrong: a bias of random numbers
-# says: b must be zeros of shape (n_out,): it holds other numbers.
+# says: b must be zeros of shape (n_out,): it contains other numbers.
 # earns: 0 of 1
 def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
     w = (torch.randn(n_in, n_out, dtype=dtype, device=device) / n_in**0.5).requires_grad_()

@@ -353,7 +353,7 @@ def masked_softmax(scores, mask):
 
 
 # %% wrong: asks for the mask's last dimension
-# says: A single True or False must work, too:
+# says: A single True or False must also work:
 # earns: 1.5 of 2
 # caught: hidden
 def masked_softmax(scores, mask):
@@ -363,7 +363,7 @@ def masked_softmax(scores, mask):
 
 
 # %% wrong: a view of the scores, which need not be contiguous
-# says: An expanded mask and scores that are not contiguous must work, too:
+# says: An expanded mask and scores that are not contiguous must also work:
 # earns: 1.5 of 2
 # caught: hidden
 def masked_softmax(scores, mask):

@@ -845,7 +845,7 @@ class Value(Base):
 
 
 # %% wrong: tanh by exponentials
-# says: overflows where tanh is 1 long since
+# says: overflows where tanh is already 1
 # earns: 2 of 3
 # caught: hidden
 class Value(Base):

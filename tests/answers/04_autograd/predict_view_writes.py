@@ -37,7 +37,7 @@ answers = RIGHT | {"leaf": False}
 
 
 # %% wrong: leaf_no_grad
-# says: Under no_grad a leaf may be written to, through a view too: that is how optimizers work.
+# says: Under no_grad you may write to a leaf, even through a view. Optimizers do that in every step.
 # earns: 0.9 of 1
 answers = RIGHT | {"leaf_no_grad": True}
 
@@ -137,7 +137,7 @@ answers = RIGHT | {"node": "AddBackward0"}
 
 
 # %% wrong: the node of the view
-# says: h is now the result of copying a changed slice into its old self: the node says so.
+# says: h is now the result of copying a changed slice into the old h, which gives the node its name.
 # earns: 0.9 of 1
 answers = RIGHT | {"node": "ViewBackward0"}
 

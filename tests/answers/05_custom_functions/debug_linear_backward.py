@@ -196,7 +196,7 @@ class LinearFn(Parts):
 
 # %% wrong: g.t() @ x
 # says: It works for matrices only
-# says: The first derivative fails already
+# says: The first derivative already fails
 # earns: 0 of 2
 # lesson
 class LinearFn(Parts):
@@ -211,7 +211,7 @@ class LinearFn(Parts):
 
 
 # %% wrong: multiplies by weight.t() where shapes allow it
-# says: x was multiplied by the transposed weight on the way back
+# says: Your backward multiplies by the transposed weight
 # says: gradcheck` fails: the gradients are not
 # earns: 0 of 2
 class LinearFn(Parts):
@@ -223,7 +223,7 @@ class LinearFn(Parts):
 
 
 # %% wrong: computes all gradients always
-# says: A product was computed for a gradient nobody asked for: 2 where 1 would do, with weight frozen.
+# says: You computed a product for a gradient that nobody needs: 2 products where 1 would be enough, with weight frozen.
 # earns: 1 of 2
 # caught: hidden
 class LinearFn(Parts):
@@ -235,7 +235,7 @@ class LinearFn(Parts):
 
 
 # %% wrong: computes the gradient of x always
-# says: A product was computed for a gradient nobody asked for: 2 where 1 would do, with x frozen.
+# says: You computed a product for a gradient that nobody needs: 2 products where 1 would be enough, with x frozen.
 # earns: 1 of 2
 # caught: hidden
 class LinearFn(Parts):
@@ -248,7 +248,7 @@ class LinearFn(Parts):
 
 
 # %% wrong: throws the products away when they are not needed
-# says: A product was computed for a gradient nobody asked for
+# says: You computed a product for a gradient that nobody needs
 # earns: 1 of 2
 # caught: hidden
 class LinearFn(Parts):
@@ -471,7 +471,7 @@ class LinearFn(Parts):
 
 
 # %% wrong: adds up row by row, and an empty batch has none
-# says: It must work for an empty batch, too
+# says: It must also work for an empty batch
 # earns: 1 of 2
 # corner: empty
 # caught: hidden

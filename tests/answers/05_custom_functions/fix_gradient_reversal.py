@@ -100,7 +100,7 @@ def grad_reverse(x, lam=1.0):
 
 
 # %% wrong: the code as given
-# says: `lam` may be any number >= 0; nothing in the maths needs an integer.
+# says: `lam` may be any number >= 0; the formula doesn't need an integer.
 # says: must return two values
 # earns: 0 of 2
 # lesson
@@ -196,7 +196,7 @@ def grad_reverse(x, lam=1.0):
 
 
 # %% wrong: the default is 0.5
-# says: The default of lam is another number
+# says: The default of lam is wrong
 # earns: 1 of 2
 def grad_reverse(x, lam=0.5):
     refuse(lam)
@@ -230,7 +230,7 @@ def grad_reverse(x, lam=1.0):
 
 
 # %% wrong: registers the hook on x itself
-# says: other uses were reversed as well: the hook sits on x itself
+# says: other uses were also reversed: the hook is on x itself
 # earns: 1 of 2
 # caught: hidden
 def grad_reverse(x, lam=1.0):
@@ -382,7 +382,7 @@ def grad_reverse(x, lam=1):
 
 
 # %% wrong: keeps lam on the class
-# says: Of two calls with different lam, the first took the lam of the second on the way back
+# says: Of two calls with different lam, the first used the lam of the second in backward
 # earns: 1 of 2
 # caught: hidden
 class OnTheClass(torch.autograd.Function):

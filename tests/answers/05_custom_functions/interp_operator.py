@@ -203,21 +203,21 @@ def interp(x, xp, fp):
 
 
 # %% wrong: no register_fake
-# says: There is no fake (or it reads numbers): say shape and dtype of the result with x.new_empty(x.shape)
+# says: There is no fake (or it reads numbers): return x.new_empty(x.shape)
 # earns: 2 of 3
 # lesson
 interp = operator(fake=None)
 
 
 # %% wrong: the fake calls NumPy too
-# says: There is no fake (or it reads numbers): say shape and dtype of the result with x.new_empty(x.shape)
+# says: There is no fake (or it reads numbers): return x.new_empty(x.shape)
 # earns: 2 of 3
 # lesson
 interp = operator(fake=values)
 
 
 # %% wrong: a function around the operator speaks for the fake
-# says: There is no fake (or it reads numbers): say shape and dtype of the result with x.new_empty(x.shape)
+# says: There is no fake (or it reads numbers): return x.new_empty(x.shape)
 # earns: 2 of 3
 unfaked = operator(fake=None)
 
@@ -227,7 +227,7 @@ def interp(x, xp, fp):
 
 
 # %% wrong: the fake makes a real tensor
-# says: There is no fake (or it reads numbers): say shape and dtype of the result with x.new_empty(x.shape)
+# says: There is no fake (or it reads numbers): return x.new_empty(x.shape)
 # earns: 2 of 3
 interp = operator(fake=lambda x, xp, fp: torch.empty(x.shape, dtype=x.dtype))
 
@@ -241,19 +241,19 @@ interp = operator(fake=lambda x, xp, fp: torch.empty_like(x, dtype=fp.dtype).con
 
 # %% wrong: the fake has the shape of the table
 # says: Fake and real result disagree in dtype or shape: the result has those of x, whatever the table's.
-# says: For a transposed x the fake has other strides than the result
+# says: For a transposed x the strides of the fake and of the result differ
 # earns: 1 of 3
 interp = operator(fake=lambda x, xp, fp: torch.empty_like(fp, dtype=x.dtype))
 
 
 # %% wrong: the fake keeps the strides of x
-# says: For a transposed x the fake has other strides than the result
+# says: For a transposed x the strides of the fake and of the result differ
 # earns: 2 of 3
 interp = operator(fake=lambda x, xp, fp: torch.empty_like(x))
 
 
 # %% wrong: no register_autograd
-# says: No gradient arrives: register_autograd is missing, or setup_context saved nothing.
+# says: There is no gradient: register_autograd is missing, or setup_context saved nothing.
 # says: The first check is not passed yet
 # earns: 0 of 3
 # lesson
@@ -261,7 +261,7 @@ interp = operator(backward=None)
 
 
 # %% wrong: setup_context saves nothing
-# says: No gradient arrives: register_autograd is missing, or setup_context saved nothing.
+# says: There is no gradient: register_autograd is missing, or setup_context saved nothing.
 # says: The first check is not passed yet
 # earns: 0 of 3
 # lesson
@@ -300,7 +300,7 @@ interp = operator(backward=two)
 
 
 # %% wrong: backward with NumPy
-# says: The compiler goes through backward, too, on tensors without numbers: it must consist of torch operations.
+# says: The compiler also goes through backward, with tensors without numbers, so backward must consist of torch operations.
 # earns: 2 of 3
 def numpy_backward(ctx, g):
     x, xp, fp = (t.detach().double().numpy() for t in ctx.saved_tensors)
@@ -319,7 +319,7 @@ interp = operator(backward=numpy_backward)
 
 
 # %% wrong: backward asks numbers whether something lies outside
-# says: The compiler goes through backward, too, on tensors without numbers: it must consist of torch operations.
+# says: The compiler also goes through backward, with tensors without numbers, so backward must consist of torch operations.
 # earns: 2 of 3
 def asks(ctx, g):
     x, xp, fp = ctx.saved_tensors
@@ -332,7 +332,7 @@ interp = operator(backward=asks)
 
 
 # %% wrong: no gradient for fp
-# says: `fp` must get a gradient too: a table that can be learned.
+# says: `fp` must also get a gradient, so that the table can be learned.
 # says: The gradients are not those of np.interp: no gradient reaches fp
 # earns: 1 of 3
 interp = operator(backward=lambda ctx, g: (of_x(g, *ctx.saved_tensors), None, None))
@@ -383,7 +383,7 @@ interp = operator(backward=gradients(of_fp=lambda g, x, xp, fp: of_fp(g * ((x >=
 
 
 # %% wrong: continues the end segments
-# says: Outside the table the end values continue; you extrapolated the last segment.
+# says: Outside the table the values are constant; you extrapolated the last segment.
 # says: The first check is not passed yet
 # says: The values are not those of np.interp
 # earns: 0 of 3
@@ -404,7 +404,7 @@ interp = operator(lambda x, xp, fp: fp[(torch.searchsorted(xp, x.to(xp.dtype), r
 
 
 # %% wrong: the slope without the incoming gradient
-# says: that is the slope alone
+# says: yours is only the slope
 # says: The gradients are not those of np.interp: the gradient of x is off
 # earns: 1 of 3
 interp = operator(backward=gradients(lambda g, x, xp, fp: of_x(torch.ones_like(g), x, xp, fp)))
@@ -459,7 +459,7 @@ interp = operator(lambda x, xp, fp: values(x, xp, fp).float())
 
 
 # %% wrong: torch.from_numpy of what np.interp returns
-# says: `np.interp` of a 0-d x gives a NumPy scalar, not an array: torch.from_numpy refuses it, torch.as_tensor takes both.
+# says: `np.interp` of a 0-d x gives a NumPy scalar, not an array: torch.from_numpy refuses it, torch.as_tensor accepts both.
 # earns: 2 of 3
 # corner: 0-d
 # caught: hidden
@@ -490,7 +490,7 @@ interp = operator(backward=without_looking)
 
 
 # %% wrong: contiguous and double in setup_context
-# says: `opcheck` refuses an operation that may return its very argument, such as contiguous or double
+# says: `opcheck` refuses an operation that may return its own argument, such as contiguous or double
 # earns: 2 of 3
 def keep_as_float64(ctx, inputs, output):
     ctx.save_for_backward(*[t.contiguous().double() for t in inputs])
@@ -523,7 +523,7 @@ interp = operator(backward=gradients(at_the_last))
 
 
 # %% wrong: adds into fp in the dtype of the incoming gradient
-# says: x and the table may be of any float dtype, each for itself
+# says: x and the table may each have any float dtype
 # earns: 2 of 3
 def unconverted(g, x, xp, fp):
     k, _, t = segments(x, xp)

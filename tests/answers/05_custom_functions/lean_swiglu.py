@@ -104,8 +104,8 @@ def swiglu(a, b):
 
 
 # %% wrong: F.silu(a) * b
-# says: 288 bytes are kept for backward where the two inputs would do: an intermediate result (silu or sigmoid)
-# says: Exactly a and b are to be kept for backward
+# says: 288 bytes are kept for backward where the two inputs would be enough: you also save an intermediate result (silu or sigmoid)
+# says: Keep exactly a and b for backward
 # earns: 0 of 2
 # lesson
 def swiglu(a, b):
@@ -114,8 +114,8 @@ def swiglu(a, b):
 
 
 # %% wrong: the formula with the sigmoid
-# says: bytes are kept for backward where the two inputs would do
-# says: Exactly a and b are to be kept for backward
+# says: bytes are kept for backward where the two inputs would be enough
+# says: Keep exactly a and b for backward
 # earns: 0 of 2
 def swiglu(a, b):
     same(a, b)
@@ -123,8 +123,8 @@ def swiglu(a, b):
 
 
 # %% wrong: saves the sigmoid as well
-# says: 288 bytes are kept for backward where the two inputs would do: an intermediate result (silu or sigmoid)
-# says: Exactly a and b are to be kept for backward
+# says: 288 bytes are kept for backward where the two inputs would be enough: you also save an intermediate result (silu or sigmoid)
+# says: Keep exactly a and b for backward
 # earns: 0 of 2
 # lesson
 class Three(Lean):
@@ -147,7 +147,7 @@ def swiglu(a, b):
 
 # %% wrong: ctx.t = (a, b)
 # says: Autograd's saved tensors hold only 0 bytes: something was stored as an attribute
-# says: Exactly a and b are to be kept for backward
+# says: Keep exactly a and b for backward
 # earns: 0 of 2
 # lesson
 class Attributes(Lean):
@@ -170,7 +170,7 @@ def swiglu(a, b):
 
 # %% wrong: one of the two as an attribute
 # says: Autograd's saved tensors hold only 96 bytes: something was stored as an attribute
-# says: Exactly a and b are to be kept for backward
+# says: Keep exactly a and b for backward
 # earns: 0 of 2
 class Attribute(Lean):
     @staticmethod
@@ -193,7 +193,7 @@ def swiglu(a, b):
 
 # %% wrong: the sigmoid beside them, as an attribute
 # says: Autograd's saved tensors hold 192 bytes: something was stored as an attribute
-# says: Exactly a and b are to be kept for backward
+# says: Keep exactly a and b for backward
 # earns: 0 of 2
 class Beside(Lean):
     @staticmethod
@@ -300,7 +300,7 @@ def swiglu(a, b):
 
 # %% wrong: saves the two derivatives in place of the inputs (same memory)
 # says: Of the 192 bytes that are kept for backward, 192 are neither a's nor b's
-# says: Exactly a and b are to be kept for backward
+# says: Keep exactly a and b for backward
 # earns: 0 of 2
 class Derivatives(Lean):
     @staticmethod
@@ -431,7 +431,7 @@ def swiglu(a, b):
 
 # %% wrong: saves clones of the inputs
 # says: Of the 192 bytes that are kept for backward, 192 are neither a's nor b's
-# says: Exactly a and b are to be kept for backward
+# says: Keep exactly a and b for backward
 # earns: 0 of 2
 class Clones(Lean):
     @staticmethod
@@ -501,7 +501,7 @@ def swiglu(a, b):
 
 # %% wrong: saves both inputs in one new tensor
 # says: Of the 192 bytes that are kept for backward, 192 are neither a's nor b's
-# says: Exactly a and b are to be kept for backward
+# says: Keep exactly a and b for backward
 # earns: 0 of 2
 class Stacked(Lean):
     @staticmethod
@@ -523,7 +523,7 @@ def swiglu(a, b):
 
 # %% wrong: saves float32 copies
 # says: Of the 96 bytes that are kept for backward, 96 are neither a's nor b's
-# says: Exactly a and b are to be kept for backward
+# says: Keep exactly a and b for backward
 # earns: 0 of 2
 class Single(Lean):
     @staticmethod
@@ -539,7 +539,7 @@ def swiglu(a, b):
 
 # %% wrong: a closure keeps the tensors
 # says: Autograd's saved tensors hold only 0 bytes
-# says: Exactly a and b are to be kept for backward
+# says: Keep exactly a and b for backward
 # earns: 0 of 2
 def swiglu(a, b):
     same(a, b)
@@ -576,7 +576,7 @@ def swiglu(a, b):
 
 
 # %% wrong: saves float32 copies of bfloat16 inputs
-# says: For bfloat16 other tensors than a and b are kept, such as float32 copies of them
+# says: For bfloat16 you keep tensors other than a and b, such as float32 copies of them
 # earns: 1 of 2
 # corner: half precision
 # caught: hidden
@@ -624,7 +624,7 @@ def swiglu(a, b):
 
 # %% wrong: keeps the sigmoid on the class
 # says: something was stored as an attribute
-# says: Exactly a and b are to be kept for backward
+# says: Keep exactly a and b for backward
 # earns: 0 of 2
 class Swiglu(torch.autograd.Function):
     @staticmethod

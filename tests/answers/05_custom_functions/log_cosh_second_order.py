@@ -151,7 +151,7 @@ log_cosh = Detached.apply
 
 
 # %% wrong: adds once_differentiable
-# says: once_differentiable forbids it, asked for is the right value.
+# says: once_differentiable forbids it, but the contract asks for its value.
 # earns: 0 of 2
 # lesson
 class Once(Saved):
@@ -193,7 +193,7 @@ def log_cosh(x):
 
 
 # %% wrong: built-in operations on |x|
-# says: At x = 0 the second derivative must be 1; |x| has a kink there and sign(0) = 0 swallows it.
+# says: At x = 0 the second derivative must be 1; |x| has a kink there, and sign(0) = 0 makes it 0.
 # earns: 1 of 2
 # corner: zeros
 # caught: hidden
@@ -230,7 +230,7 @@ def log_cosh(x):
 
 
 # %% wrong: returns the pair
-# says: returns one tensor; keep an additional output to yourself.
+# says: returns one tensor; don't return an additional output to the caller.
 # earns: 0 of 2
 def log_cosh(x):
     return value_of(x), torch.tanh(x)
@@ -310,14 +310,14 @@ log_cosh = Ignored.apply
 
 
 # %% wrong: clamps x so that cosh stays finite
-# says: For large |x| the value must go on growing
+# says: For large |x| the value must continue to grow
 # earns: 1 of 2
 def log_cosh(x):
     return torch.log(torch.cosh(x.clamp(-300, 300)))
 
 
 # %% wrong: |x| - log 2 for all large x, cut too early
-# says: A shortcut for large |x|, such as |x| - log 2, is right only where rounding loses the rest
+# says: A shortcut for large |x|, such as |x| - log 2, is right only if the rest is lost in rounding
 # says: The value is not log(cosh(x))
 # earns: 0 of 2
 def log_cosh(x):
@@ -396,7 +396,7 @@ log_cosh = NoGrad.apply
 
 
 # %% wrong: saves a clamped x
-# says: something else that it had made of x (a clone, a clamped x)
+# says: something computed from x (a clone, a clamped x)
 # earns: 0 of 2
 class LogCosh(torch.autograd.Function):
     @staticmethod

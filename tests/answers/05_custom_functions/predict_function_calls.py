@@ -28,14 +28,14 @@ answers = dict(reversed((right | {"dtype": "float32", "note": "done"}).items()))
 
 
 # %% wrong: recording is on inside forward
-# says: grad_mode = True: forward runs with grad mode off: nothing computed in it is recorded, that is backward's job.
+# says: grad_mode = True: forward runs with grad mode off: nothing computed in it is recorded, and backward gives the gradient.
 # earns: 1.8 of 2
 # lesson
 answers = right | {"grad_mode": True}
 
 
 # %% wrong: forward gets a detached tensor
-# says: The argument itself is the original tensor, flag and all; what is off is the recording.
+# says: The argument is the original tensor with its flag; only the recording is off.
 # earns: 1.8 of 2
 answers = right | {"req": False}
 
@@ -60,7 +60,7 @@ answers = right | {"apply": 1.0}
 
 
 # %% wrong: forward is the same as apply
-# says: and backward is silently unused.
+# says: and your backward is never called.
 # earns: 1.8 of 2
 # lesson
 answers = right | {"forward": 5.0}

@@ -259,7 +259,7 @@ class ScaledEye(Base):
 
 # %% wrong: E on the right is not known
 # says: The product must work from both sides
-# says: must work too
+# says: must also work
 # earns: 0 of 2
 class ScaledEye(Base):
     @classmethod
@@ -268,7 +268,7 @@ class ScaledEye(Base):
 
 
 # %% wrong: handles torch.matmul only
-# says: The operators arrive as other function objects than torch.matmul
+# says: The operators arrive as function objects other than torch.matmul
 # earns: 1 of 2
 class ScaledEye:
     def __init__(self, n, c):
@@ -296,7 +296,7 @@ def half(a):
 
 
 # %% wrong: t @ E is not known
-# says: t @ E must work too
+# says: t @ E must also work
 # earns: 1 of 2
 class ScaledEye(Base):
     @classmethod
@@ -326,7 +326,7 @@ class ScaledEye(Base):
 
 
 # %% wrong: raises TypeError itself
-# says: the class of the other argument is asked, too. Here it was not.
+# says: torch also asks the class of the other argument. Here it was not asked.
 # earns: 1 of 2
 # caught: hidden
 class ScaledEye(Base):
@@ -478,7 +478,7 @@ class ScaledEye(Base):
 
 
 # %% wrong: a subclass of Tensor
-# says: ScaledEye is to be a plain class, not a subclass of Tensor.
+# says: ScaledEye must be a plain class, not a subclass of Tensor.
 # earns: 0 of 2
 class ScaledEye(torch.Tensor):
     def __new__(cls, n, c):
@@ -538,7 +538,7 @@ class ScaledEye(Base):
 
 
 # %% wrong: a function that returns the matrix
-# says: ScaledEye is to be a class.
+# says: ScaledEye must be a class.
 # earns: 0 of 2
 def ScaledEye(n, c):
     return c * torch.eye(n)

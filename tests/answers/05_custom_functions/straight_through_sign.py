@@ -115,7 +115,7 @@ ste_sign = Greater.apply
 
 
 # %% wrong: 0 and 1
-# says: These are 0 and 1; asked for are -1 and +1.
+# says: Your values are 0 and 1; they must be -1 and +1.
 # says: see the check above
 # earns: 0 of 2
 class ZeroOne(Sign):
@@ -129,7 +129,7 @@ ste_sign = ZeroOne.apply
 
 
 # %% wrong: plain torch code, the derivative of the step
-# says: The gradient is zero everywhere: that is the true derivative of a step, nothing would be learned.
+# says: The gradient is zero everywhere: that is the true derivative of a step, with which nothing would be learned.
 # says: see the check above
 # earns: 0 of 2
 # lesson
@@ -138,7 +138,7 @@ def ste_sign(x):
 
 
 # %% wrong: returns constants
-# says: The output is not connected to x: no gradient arrives.
+# says: The output is not connected to x, so x gets no gradient.
 # says: see the check above
 # earns: 0 of 2
 # lesson
@@ -147,7 +147,7 @@ def ste_sign(x):
 
 
 # %% wrong: passes every gradient
-# says: The gradient passes for |x| > 1 too: the surrogate is flat there.
+# says: Your gradient also passes for |x| > 1, but the surrogate is flat there.
 # says: see the check above
 # earns: 0 of 2
 # lesson
@@ -161,7 +161,7 @@ ste_sign = All.apply
 
 
 # %% wrong: the detach trick without the clamp
-# says: The gradient passes for |x| > 1 too: the surrogate is flat there.
+# says: Your gradient also passes for |x| > 1, but the surrogate is flat there.
 # says: see the check above
 # earns: 0 of 2
 def ste_sign(x):
@@ -337,7 +337,7 @@ ste_sign = Detached.apply
 
 
 # %% wrong: a whole forward in one number
-# says: The step is taken of every element
+# says: Apply the step to every element
 # says: see the check above
 # earns: 0 of 2
 def ste_sign(x):
@@ -387,7 +387,7 @@ ste_sign = SignModule()
 
 
 # %% wrong: keeps x as an attribute
-# says: x was changed in place between forward and backward, and the gradient is silently that of the new x
+# says: x was changed in place between forward and backward, and the gradient is that of the new x
 # earns: 1 of 2
 # caught: hidden
 class Attribute(Sign):
@@ -405,7 +405,7 @@ ste_sign = Attribute.apply
 
 
 # %% wrong: masks with a hook on x
-# says: x is used directly, too, and that gradient was changed: a hook sits on x itself
+# says: x is also used directly, and that gradient was changed: there is a hook on x itself
 # earns: 1 of 2
 def ste_sign(x):
     step = torch.where(x >= 0, 1.0, -1.0).to(x.dtype).masked_fill(x.isnan(), torch.nan)
@@ -416,7 +416,7 @@ def ste_sign(x):
 
 
 # %% wrong: the sign bit decides
-# says: -0 counts as positive, as 0 does
+# says: -0 counts as positive, like 0
 # earns: 1 of 2
 # corner: zeros
 class SignBit(Sign):
@@ -439,7 +439,7 @@ def ste_sign(x):
 
 
 # %% wrong: clips the incoming gradient
-# says: The incoming gradient was cut off at -1 and 1
+# says: You cut off the incoming gradient at -1 and 1
 # says: The gradient of the step itself is not right yet
 # earns: 0 of 2
 # lesson

@@ -134,7 +134,7 @@ unmask_cube = once
 
 
 # %% wrong: one row for add_bias
-# says: add_bias: with one row a sum over rows can't be told from a first row or a mean. Take several.
+# says: add_bias: with one row, a sum over the rows is the same as the first row or the mean. Use several rows.
 # earns: 1 of 3
 # lesson
 unmask_add_bias = asks(torch.ones(1, 3, **double), bias)
@@ -148,20 +148,20 @@ unmask_gelu = asks(many)
 
 
 # %% wrong: strict tolerances for gelu, but three places only
-# says: gelu: the gradient is off at other places than those that you asked for.
+# says: gelu: the gradient is off at places that you didn't test.
 # earns: 2 of 3
 # caught: hidden
 unmask_gelu = asks(torch.tensor([-2.0, 0.5, 2.0], **double), atol=1e-7, rtol=1e-7)
 
 
 # %% wrong: strict tolerances for gelu, at a place where the gradient is right
-# says: gelu: the gradient is off at other places than those that you asked for.
+# says: gelu: the gradient is off at places that you didn't test.
 # earns: 1 of 3
 unmask_gelu = asks(torch.tensor([0.0], **double), atol=1e-7, rtol=1e-7)
 
 
 # %% wrong: positive places for gelu
-# says: gelu: the gradient is off at other places than those that you asked for.
+# says: gelu: the gradient is off at places that you didn't test.
 # earns: 2 of 3
 # caught: hidden
 unmask_gelu = asks(torch.linspace(0, 3, 61, **double), atol=1e-7, rtol=1e-7)
@@ -174,7 +174,7 @@ unmask_gelu = asks(many, atol=1e-12, rtol=1e-12)
 
 
 # %% wrong: float32 inputs
-# says: A right Function was refused: finite differences need float64; in float32 eps=1e-6 drowns in rounding.
+# says: A right Function was refused: finite differences need float64; in float32 a step of eps=1e-6 is lost in rounding.
 # earns: 0 of 3
 # lesson
 unmask_cube = all_of(asks(x.detach().float().requires_grad_()), twice)
@@ -182,14 +182,14 @@ unmask_gelu = asks(many.detach().float().requires_grad_(), atol=1e-7, rtol=1e-7)
 
 
 # %% wrong: both inputs of product tracked
-# says: product: the fault shows only when one of the inputs does not require grad. Ask for each input alone too.
+# says: product: the mistake shows only if one of the inputs does not require grad. Also test each input alone.
 # earns: 1 of 3
 # lesson
 unmask_product = both
 
 
 # %% wrong: a alone, and both
-# says: product: the fault shows only when one of the inputs does not require grad. Ask for each input alone too.
+# says: product: the mistake shows only if one of the inputs does not require grad. Also test each input alone.
 # earns: 1 of 3
 unmask_product = all_of(both, only_a)
 
@@ -208,7 +208,7 @@ unmask_cube = asks(torch.zeros(3, **double), ask=gradgradcheck)
 
 
 # %% wrong: a handful of random places for gelu
-# says: gelu: the gradient is off at other places than those that you asked for.
+# says: gelu: the gradient is off at places that you didn't test.
 # earns: 2 of 3
 # caught: hidden
 def unmask_gelu(function):
@@ -227,7 +227,7 @@ def unmask_add_bias(function):
 
 
 # %% wrong: compares with the formula instead of asking gradcheck
-# says: `gradcheck` was not asked: only gradcheck and gradgradcheck judge.
+# says: You did not call `gradcheck`: only gradcheck and gradgradcheck judge.
 # earns: 0 of 3
 def unmask_cube(function):
     x = torch.tensor([2.0], **double)
@@ -263,7 +263,7 @@ def unmask_add_bias(function):
 
 
 # %% wrong: always False
-# says: `gradcheck` was not asked: only gradcheck and gradgradcheck judge.
+# says: You did not call `gradcheck`: only gradcheck and gradgradcheck judge.
 # earns: 0 of 3
 unmask_cube = unmask_add_bias = unmask_gelu = unmask_product = lambda function: False
 

@@ -213,7 +213,7 @@ class EMA(Base):
 
 
 # %% wrong: averages parameters() only
-# says: Batch-norm statistics are averaged too: walk state_dict(), not parameters().
+# says: Batch-norm statistics must also be averaged: walk state_dict(), not parameters().
 # says: average() must have the names of model.state_dict().
 # earns: 0 of 3
 # lesson
@@ -223,7 +223,7 @@ class EMA(Base):
 
 
 # %% wrong: copies the statistics in place of averaging them
-# says: Batch-norm statistics are averaged too: walk state_dict(), not parameters().
+# says: Batch-norm statistics must also be averaged: walk state_dict(), not parameters().
 # earns: 1 of 3
 class EMA(Base):
     def update(self, model):
@@ -247,7 +247,7 @@ class EMA(Base):
 
 # %% wrong: turns the integer counter into a float
 # says: Integer entries cannot be averaged: copy them
-# says: A second copy_to must bring the averages of that moment into the model.
+# says: A second copy_to must copy the averages of that moment into the model.
 # earns: 0 of 3
 class EMA(Base):
     @torch.no_grad()
@@ -258,7 +258,7 @@ class EMA(Base):
 
 
 # %% wrong: leaves the integer counter where it started
-# says: Integer entries are copied with each update; yours stay what they were at the start.
+# says: Each update must copy the integer entries; yours stay what they were at the start.
 # says: After load_state_dict, update() must go on from the averages that were loaded.
 # earns: 1 of 3
 class EMA(Base):
@@ -271,7 +271,7 @@ class EMA(Base):
 
 
 # %% wrong: without the integer entries
-# says: All entries of the state_dict belong in average(), the integer ones too.
+# says: All entries of the state_dict belong in average(), including the integer entries.
 # says: average() must have the names of model.state_dict().
 # earns: 0 of 3
 class EMA(Base):
@@ -354,7 +354,7 @@ class EMA(Base):
 
 
 # %% wrong: keeps the model itself as a child
-# says: The EMA keeps the model itself: a module that you assign to self is registered, so that
+# says: The EMA keeps the model itself: a module that you assign to self is registered, so ema.parameters()
 # earns: 0 of 3
 class EMA(Base):
     def __init__(self, model, decay=0.999):
@@ -617,8 +617,8 @@ class EMA(Base):
 
 
 # %% wrong: the first update copies
-# says: An update took over the model's values as they are.
-# says: After a cast of the EMA an update gives something else than decay * average + (1 - decay) * current.
+# says: An update copied the model's values as they are.
+# says: After a cast of the EMA an update does not give decay * average + (1 - decay) * current.
 # earns: 0 of 3
 class EMA(Base):
     def update(self, model):
@@ -629,8 +629,8 @@ class EMA(Base):
 
 
 # %% wrong: the ready-made one, whose first update copies
-# says: An update took over the model's values as they are.
-# says: After a cast of the EMA an update gives something else than decay * average +
+# says: An update copied the model's values as they are.
+# says: After a cast of the EMA an update does not give decay * average +
 # says: ema.parameters() holds trainable parameters: an optimizer would train the
 # earns: 0 of 3
 class EMA(torch.optim.swa_utils.AveragedModel):
@@ -648,7 +648,7 @@ class EMA(torch.optim.swa_utils.AveragedModel):
 
 
 # %% wrong: the parameters alone are updated
-# says: No buffer was updated: batch-norm statistics are averaged too, and their counter is copied. Walk
+# says: No buffer was updated: batch-norm statistics must also be averaged, and their counter copied. Walk
 # says: After copy_to one more update does not give what the formula says.
 # says: After load_state_dict, update() must go on from the averages that were loaded.
 # earns: 0 of 3
@@ -670,7 +670,7 @@ class EMA(Base):
 
 
 # %% wrong: keeps the model beside right buffers
-# says: The EMA keeps the model itself: a module that you assign to self is registered, so that
+# says: The EMA keeps the model itself: a module that you assign to self is registered, so ema.parameters()
 # earns: 0 of 3
 class EMA(Base):
     def __init__(self, model, decay=0.999):
@@ -708,3 +708,13 @@ class EMA(nn.Module):
     @torch.no_grad()
     def copy_to(self, model):
         model.load_state_dict(self.average())
+
+
+# %% wrong: no super().__init__()
+# says: Call super().__init__() first in __init__.
+# says: cannot assign buffer before Module.__init__() call
+# earns: 0 of 3
+class EMA(Base):
+    def __init__(self, model, decay=0.999):
+        for k, tensor in enumerate(model.state_dict().values()):
+            self.keep(k, tensor.clone())

@@ -80,7 +80,7 @@ def freeze_batchnorm(model):
 
 
 # %% wrong: the given code
-# says: Exactly the batch norms count: BatchNorm1d, 2d, 3d and SyncBatchNorm
+# says: Freeze exactly the batch norms: BatchNorm1d, 2d, 3d and SyncBatchNorm
 # says: Weight and bias of the frozen layers must have requires_grad=False.
 # earns: 0 of 2
 def freeze_batchnorm(model):
@@ -149,7 +149,7 @@ def freeze_batchnorm(model):
 
 
 # %% wrong: isinstance BatchNorm2d
-# says: Exactly the batch norms count: BatchNorm1d, 2d, 3d and SyncBatchNorm, but not InstanceNorm
+# says: Freeze exactly the batch norms: BatchNorm1d, 2d, 3d and SyncBatchNorm, but not InstanceNorm
 # says: Weight and bias of the frozen layers must have requires_grad=False.
 # earns: 0 of 2
 def freeze_batchnorm(model):
@@ -157,7 +157,7 @@ def freeze_batchnorm(model):
 
 
 # %% wrong: 1d and 2d only
-# says: Exactly the batch norms count: BatchNorm1d, 2d, 3d and SyncBatchNorm
+# says: Freeze exactly the batch norms: BatchNorm1d, 2d, 3d and SyncBatchNorm
 # earns: 1 of 2
 # caught: hidden
 def freeze_batchnorm(model):
@@ -165,7 +165,7 @@ def freeze_batchnorm(model):
 
 
 # %% wrong: without SyncBatchNorm
-# says: Exactly the batch norms count: BatchNorm1d, 2d, 3d and SyncBatchNorm
+# says: Freeze exactly the batch norms: BatchNorm1d, 2d, 3d and SyncBatchNorm
 # earns: 1 of 2
 # caught: hidden
 def freeze_batchnorm(model):
@@ -285,7 +285,7 @@ def freeze_batchnorm(model):
 
 
 # %% wrong: keeps the statistics of the moment of freezing
-# says: Frozen layers must use the statistics that a checkpoint brings.
+# says: Frozen layers must use the statistics of a checkpoint that is loaded.
 # earns: 1 of 2
 # caught: hidden
 def freeze_batchnorm(model):
@@ -391,7 +391,7 @@ def freeze_batchnorm(model):
 
 
 # %% wrong: changes the class, for every model
-# says: Batch norms of another model were frozen, too: change the layers of this model, not their class.
+# says: You also froze the batch norms of another model: change the layers of this model, not their class.
 # earns: 0 of 2
 def freeze_batchnorm(model):
     _BatchNorm.train = lambda self, mode=True: self
@@ -399,7 +399,7 @@ def freeze_batchnorm(model):
 
 
 # %% wrong: a hook of all modules
-# says: Batch norms of another model were frozen, too
+# says: You also froze the batch norms of another model
 # earns: 0 of 2
 def freeze_batchnorm(model):
     def hook(module, args):

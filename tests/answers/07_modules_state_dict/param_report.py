@@ -95,7 +95,7 @@ def param_report(model):
 
 
 # %% wrong: takes buffers from state_dict()
-# says: Non-persistent buffers take memory too, although state_dict() does not list them.
+# says: Non-persistent buffers also take memory, although state_dict() does not list them.
 # earns: 0 of 1
 # corner: members
 def param_report(model):
@@ -213,7 +213,7 @@ def param_report(model):
 
 
 # %% wrong: the bytes of the storage behind a view
-# says: what lies behind a view does not count
+# says: the larger memory behind a view does not count
 # earns: 0 of 1
 # caught: hidden
 def param_report(model):

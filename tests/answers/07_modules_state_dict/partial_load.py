@@ -152,7 +152,7 @@ def load_matching(model, state):
 
 
 # %% wrong: mismatched names also listed as missing
-# says: A mismatched name must not appear under missing or unexpected too.
+# says: A mismatched name must not also appear under missing or unexpected.
 # earns: 0 of 3
 def load_matching(model, state):
     report = report_of(model.state_dict(), state)
@@ -161,7 +161,7 @@ def load_matching(model, state):
 
 
 # %% wrong: takes missing from what load_state_dict returns for the filtered dict
-# says: A mismatched name must not appear under missing or unexpected too.
+# says: A mismatched name must not also appear under missing or unexpected.
 # earns: 0 of 3
 def load_matching(model, state):
     report = report_of(model.state_dict(), state)
@@ -223,7 +223,7 @@ def load_matching(model, state):
 
 
 # %% wrong: sets new Parameters
-# says: The Parameter objects were replaced: an optimizer built before still holds the old ones. Copy in place.
+# says: The Parameter objects were replaced: an optimizer that was built before still has the old ones. Copy in place.
 # earns: 0 of 3
 # lesson
 def load_matching(model, state):
@@ -258,7 +258,7 @@ def load_matching(model, state):
 
 
 # %% wrong: compares with named_parameters()
-# says: Buffers (running_mean ...) are part of a checkpoint too.
+# says: Buffers (running_mean ...) are also part of a checkpoint.
 # says: Not loaded, although name and shape fit: 1.running_mean.
 # earns: 0 of 3
 # lesson
@@ -396,7 +396,7 @@ def load_matching(model, state):
 
 
 # %% wrong: freezes what was loaded
-# says: requires_grad of the model's parameters must stay.
+# says: requires_grad of the model's parameters must not change.
 # says: After loading, a step of training changes nothing in 0.weight, 1.weight.
 # earns: 0 of 3
 def load_matching(model, state):

@@ -81,13 +81,13 @@ letters = RIGHT | {"i": "sm"}
 
 
 # %% wrong: a tensor in a ParameterList believed constant
-# says: nn containers register what they hold (a plain tensor put into a ParameterList even becomes a Parameter).
+# says: nn containers register what you put into them (in a ParameterList, even a plain tensor becomes a Parameter).
 # earns: 1.8 of 2
 letters = RIGHT | {"f": ""}
 
 
 # %% wrong: a ModuleDict taken for a dict
-# says: h = '': nn containers register what they hold
+# says: h = '': nn containers register what you put into them
 # earns: 1.8 of 2
 letters = RIGHT | {"h": ""}
 
@@ -99,13 +99,13 @@ letters = RIGHT | {"a": "pm"}
 
 
 # %% wrong: other letters
-# says: The letters are p, s and m; the empty string stands for none of them.
+# says: The letters are p, s and m; write the empty string for none of them.
 # earns: 1.8 of 2
 letters = RIGHT | {"a": "yes"}
 
 
 # %% wrong: a dash for none
-# says: The letters are p, s and m; the empty string stands for none of them.
+# says: The letters are p, s and m; write the empty string for none of them.
 # earns: 1.8 of 2
 letters = RIGHT | {"j": "-"}
 

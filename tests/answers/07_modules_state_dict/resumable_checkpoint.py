@@ -99,7 +99,7 @@ def load_checkpoint(path, model, optimizer, scheduler):
 
 
 # %% wrong: the optimizer's state not saved
-# says: The run drifts after resuming although the weights are right: Adam's moments and step count are state too.
+# says: The run drifts after resuming although the weights are right: Adam's moments and step count are also state.
 # says: The checkpoint is not what was loaded.
 # earns: 0 of 3
 # lesson
@@ -110,7 +110,7 @@ def save_checkpoint(path, model, optimizer, scheduler, epoch):
 
 
 # %% wrong: the optimizer saved and not restored
-# says: Adam's moments and step count are state too.
+# says: Adam's moments and step count are also state.
 # says: The checkpoint is not what was loaded.
 # earns: 0 of 3
 def load_checkpoint(path, model, optimizer, scheduler):
@@ -120,7 +120,7 @@ def load_checkpoint(path, model, optimizer, scheduler):
 
 
 # %% wrong: the scheduler not saved
-# says: The learning rate is not what it was: save the scheduler's state_dict as well.
+# says: The learning rate is not what it was: also save the scheduler's state_dict.
 # earns: 1 of 3
 # lesson
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
@@ -184,7 +184,7 @@ def load_checkpoint(path, model, optimizer, scheduler):
 
 
 # %% wrong: reseeds both runs when it saves
-# says: Saving disturbed the run that saves: its numbers are others from then on.
+# says: Saving disturbed the run that saves: from then on its numbers are different.
 # earns: 1 of 3
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
     torch.default_generator.manual_seed(epoch)
@@ -238,7 +238,7 @@ def save_checkpoint(path, model, optimizer, scheduler, epoch):
 
 
 # %% wrong: keeps the old file as a backup
-# says: Next to the checkpoint another file stayed in its folder.
+# says: You left another file in the folder of the checkpoint.
 # says: After two saves the folder should hold run.pt
 # earns: 0 of 3
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
@@ -353,7 +353,7 @@ def load_checkpoint(path, model, optimizer, scheduler):
 
 
 # %% wrong: no map_location
-# says: The file must load where the device is missing that it was written on: map_location='cpu'.
+# says: The file must load on a machine without the device that wrote it: use map_location='cpu'.
 # earns: 2 of 3
 # caught: hidden
 def load_checkpoint(path, model, optimizer, scheduler):
@@ -370,7 +370,7 @@ def save_checkpoint(path, model, optimizer, scheduler, epoch):
 
 # %% wrong: Python's pickle in place of torch.save
 # says: A bare torch.load(path) refuses the file
-# says: The file must load where the device is missing
+# says: The file must load on a machine without the device
 # earns: 0 of 3
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
     pathlib.Path(path).write_bytes(pickle.dumps(parts(model, optimizer, scheduler, epoch)))
@@ -381,7 +381,7 @@ def load_checkpoint(path, model, optimizer, scheduler):
 
 
 # %% wrong: the generator in a file of its own
-# says: Next to the checkpoint another file stayed in its folder.
+# says: You left another file in the folder of the checkpoint.
 # says: After two saves the folder should hold run.pt
 # earns: 0 of 3
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
@@ -398,7 +398,7 @@ def load_checkpoint(path, model, optimizer, scheduler):
 
 
 # %% wrong: the temporary file lies in the system's folder for such files
-# says: The temporary file lay in another folder
+# says: The temporary file was in another folder
 # earns: 2 of 3
 # caught: hidden
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
@@ -493,7 +493,7 @@ def save_checkpoint(path, model, optimizer, scheduler, epoch):
 
 
 # %% wrong: swallows a failed rename
-# says: The new file could not be renamed, so the old one is still at `path`, and nobody heard of it: the
+# says: The new file could not be renamed, so the old one is still at `path`, but the caller doesn't know: the
 # earns: 2 of 3
 # caught: hidden
 def save_checkpoint(path, model, optimizer, scheduler, epoch):

@@ -113,7 +113,7 @@ class SinusoidalPositions(Base):
 
 
 # %% wrong: a plain tensor attribute
-# says: After .double() or .to(device) the table stayed behind: a plain attribute is not registered.
+# says: After .double() or .to(device) the table has not changed: a plain attribute is not registered.
 # earns: 1 of 2
 # lesson
 class SinusoidalPositions(Base):
@@ -122,7 +122,7 @@ class SinusoidalPositions(Base):
 
 
 # %% wrong: a plain tensor attribute that forward moves after x
-# says: After .double() or .to(device) the table stayed behind: a plain attribute is not registered.
+# says: After .double() or .to(device) the table has not changed: a plain attribute is not registered.
 # earns: 1 of 2
 class SinusoidalPositions(Base):
     def keep(self, table):
@@ -144,7 +144,7 @@ class SinusoidalPositions(Base):
 
 
 # %% wrong: a trainable Parameter
-# says: The table is a Parameter: it is counted in parameters() and handed to optimizers
+# says: The table is a Parameter: it is counted in parameters() and passed to optimizers
 # earns: 1 of 2
 # lesson
 class SinusoidalPositions(Base):
@@ -153,7 +153,7 @@ class SinusoidalPositions(Base):
 
 
 # %% wrong: a Parameter with requires_grad=False
-# says: requires_grad_(True) on the model wakes it even if it is frozen now.
+# says: requires_grad_(True) on the model makes it trainable even if it is frozen now.
 # earns: 1 of 2
 class SinusoidalPositions(Base):
     def keep(self, table):
@@ -172,7 +172,7 @@ class SinusoidalPositions(Base):
 
 
 # %% wrong: an ordinary buffer
-# says: The table is in state_dict: checkpoints of other lengths will not load. persistent=False.
+# says: The table is in state_dict: checkpoints of other lengths will not load. Use persistent=False.
 # earns: 1 of 2
 # lesson
 class SinusoidalPositions(Base):
@@ -181,7 +181,7 @@ class SinusoidalPositions(Base):
 
 
 # %% wrong: the table is computed in every forward
-# says: No buffer holds the table
+# says: The table is in no buffer
 # earns: 1 of 2
 class SinusoidalPositions(Base):
     def make(self, d, length):
@@ -218,7 +218,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: all sines, then all cosines
 # says: You put all sines first
-# says: What comes out is not x plus the table that the first check asks for, in the
+# says: The result is not x plus the table of the first check, in the
 # earns: 0 of 2
 # lesson
 class SinusoidalPositions(Base):
@@ -228,8 +228,8 @@ class SinusoidalPositions(Base):
 
 
 # %% wrong: cosines first
-# says: Sines and cosines are exchanged: even columns hold sines.
-# says: What comes out is not x plus the table that the first check asks for, in the
+# says: Sines and cosines are exchanged: even columns contain sines.
+# says: The result is not x plus the table of the first check, in the
 # earns: 0 of 2
 class SinusoidalPositions(Base):
     def make(self, d, length):
@@ -251,7 +251,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: slices with x.size(0)
 # says: You sliced or broadcast along the batch: position is dimension 1 of x.
-# says: What comes out is not x plus the table that the first check asks for, in the
+# says: The result is not x plus the table of the first check, in the
 # earns: 0 of 2
 class SinusoidalPositions(Base):
     def rows(self, x):
@@ -260,7 +260,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: for inputs with the sequence first
 # says: You sliced or broadcast along the batch: position is dimension 1 of x.
-# says: What comes out is not x plus the table that the first check asks for, in the
+# says: The result is not x plus the table of the first check, in the
 # earns: 0 of 2
 class SinusoidalPositions(Base):
     def rows(self, x):
@@ -390,7 +390,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: the exponent i/d in place of 2i/d
 # says: The angles are off: the exponent is 2i/d with i the PAIR index, the position is not scaled
-# says: What comes out is not x plus the table that the first check asks for, in the
+# says: The result is not x plus the table of the first check, in the
 # earns: 0 of 2
 class SinusoidalPositions(Base):
     def make(self, d, length):
@@ -399,7 +399,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: an exponent of its own for every column
 # says: The angles are off
-# says: What comes out is not x plus the table that the first check asks for, in the
+# says: The result is not x plus the table of the first check, in the
 # earns: 0 of 2
 class SinusoidalPositions(Base):
     def make(self, d, length):
@@ -409,7 +409,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: the base 1000
 # says: The angles are off
-# says: What comes out is not x plus the table that the first check asks for, in the
+# says: The result is not x plus the table of the first check, in the
 # earns: 0 of 2
 class SinusoidalPositions(Base):
     def make(self, d, length):
@@ -419,7 +419,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: positions from 1
 # says: Positions count from 0.
-# says: What comes out is not x plus the table that the first check asks for, in the
+# says: The result is not x plus the table of the first check, in the
 # earns: 0 of 2
 class SinusoidalPositions(Base):
     def make(self, d, length):
@@ -428,7 +428,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: positions in degrees of the circle
 # says: The angles are off
-# says: What comes out is not x plus the table that the first check asks for, in the
+# says: The result is not x plus the table of the first check, in the
 # earns: 0 of 2
 class SinusoidalPositions(Base):
     def make(self, d, length):
@@ -450,8 +450,8 @@ class SinusoidalPositions(Base):
 
 
 # %% wrong: returns the table
-# says: The table was returned; it is to be added to x.
-# says: What comes out is not x plus the table that the first check asks for, in the
+# says: You returned the table; add it to x.
+# says: The result is not x plus the table of the first check, in the
 # earns: 0 of 2
 class SinusoidalPositions(Base):
     def forward(self, x):
@@ -459,8 +459,8 @@ class SinusoidalPositions(Base):
 
 
 # %% wrong: scales x by the square root of d
-# says: x itself came out scaled: the table is added to x as it is.
-# says: What comes out is not x plus the table that the first check asks for, in the
+# says: You scaled x: add the table to x as it is.
+# says: The result is not x plus the table of the first check, in the
 # earns: 0 of 2
 class SinusoidalPositions(Base):
     def forward(self, x):
@@ -480,7 +480,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: super().__init__() forgotten
 # says: before Module.__init__
-# says: super().__init__() comes first in __init__.
+# says: Call super().__init__() first in __init__.
 # earns: 0 of 2
 class SinusoidalPositions(nn.Module):
     def __init__(self, d_model, max_len=512):
@@ -505,7 +505,7 @@ class SinusoidalPositions:
 
 # %% wrong: forward returns nothing
 # says: Nothing came back (None): is a `return` missing?
-# says: What comes out is not x plus the table that the first check asks for, in the
+# says: The result is not x plus the table of the first check, in the
 # earns: 0 of 2
 class SinusoidalPositions(Base):
     def forward(self, x):
@@ -514,7 +514,7 @@ class SinusoidalPositions(Base):
 
 
 # %% wrong: forward changes the table
-# says: A second call gives something else: forward must not change the table.
+# says: A second call gives a different result: forward must not change the table.
 # earns: 1 of 2
 # caught: hidden
 class SinusoidalPositions(Base):
@@ -551,8 +551,8 @@ class SinusoidalPositions(Base):
 
 
 # %% wrong: with dropout, as in a tutorial
-# says: The sum comes out scaled, or with zeros in it: x plus the table is asked for, without dropout.
-# says: What comes out is not x plus the table that the first check asks for, in the
+# says: Your sum is scaled, or has zeros in it: return x plus the table, without dropout.
+# says: The result is not x plus the table of the first check, in the
 # earns: 0 of 2
 class SinusoidalPositions(Base):
     def forward(self, x):
@@ -561,7 +561,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: adds the last rows
 # says: The first T rows of the table are added
-# says: What comes out is not x plus the table that the first check asks for, in the
+# says: The result is not x plus the table of the first check, in the
 # earns: 0 of 2
 class SinusoidalPositions(Base):
     def rows(self, x):
@@ -594,7 +594,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: fairseq's table, sines in the first half
 # says: Your table has sines in one half and cosines in the other, as in some implementations; here they
-# says: What comes out is not x plus the table that the first check asks for, in the dtype of x.
+# says: The result is not x plus the table of the first check, in the dtype of x.
 # earns: 0 of 2
 class SinusoidalPositions(nn.Module):
     def __init__(self, d_model, max_len=512):
@@ -615,7 +615,7 @@ class SinusoidalPositions(nn.Module):
 
 # %% wrong: a diffusion model's embedding, cosines in the first half
 # says: Your table has sines in one half and cosines in the other, as in some implementations; here they
-# says: What comes out is not x plus the table that the first check asks for, in the dtype of x.
+# says: The result is not x plus the table of the first check, in the dtype of x.
 # earns: 0 of 2
 class SinusoidalPositions(nn.Module):
     def __init__(self, d_model, max_len=512):
@@ -634,7 +634,7 @@ class SinusoidalPositions(nn.Module):
 
 # %% wrong: PyTorch's tutorial
 # says: You sliced or broadcast along the batch: position is dimension 1 of x.
-# says: The table is in state_dict: checkpoints of other lengths will not load. persistent=False.
+# says: The table is in state_dict: checkpoints of other lengths will not load. Use persistent=False.
 # earns: 0 of 2
 class SinusoidalPositions(nn.Module):
     def __init__(self, d_model, max_len=512):

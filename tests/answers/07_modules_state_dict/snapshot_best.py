@@ -121,7 +121,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 
 # %% wrong: the given code, switched modes
-# says: The snapshot changed while training went on: state_dict() hands out references to the living tensors. Copy them.
+# says: The snapshot changed while training went on: state_dict() returns references to the model's own tensors. Copy them.
 # earns: 0 of 2
 def fit_keep_best(model, train_step, score, steps):
     return kept(model, train_step, score, steps, snapshot=lambda model: model.state_dict())
@@ -175,7 +175,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 
 # %% wrong: clones named_parameters() only, loads strictly
-# says: The batch-norm statistics belong to the best state too; parameters alone are not enough.
+# says: The batch-norm statistics are also part of the best state; parameters alone are not enough.
 # earns: 0 of 2
 def fit_keep_best(model, train_step, score, steps):
     return kept(
@@ -188,7 +188,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 
 # %% wrong: clones named_parameters() only, loads what is there
-# says: The batch-norm statistics belong to the best state too; parameters alone are not enough.
+# says: The batch-norm statistics are also part of the best state; parameters alone are not enough.
 # earns: 0 of 2
 # lesson
 def fit_keep_best(model, train_step, score, steps):
@@ -216,7 +216,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 
 # %% wrong: the model gets the best parameters and the last buffers
-# says: The batch-norm statistics belong to the best state too; parameters alone are not enough.
+# says: The batch-norm statistics are also part of the best state; parameters alone are not enough.
 # earns: 0 of 2
 def fit_keep_best(model, train_step, score, steps):
     def restore(model, state):
@@ -228,7 +228,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 
 # %% wrong: the snapshot is right, the model keeps the last weights
-# says: At the end the model must hold the best weights, not the last ones.
+# says: At the end the model must have the best weights, not the last ones.
 # earns: 0 of 2
 # lesson
 def fit_keep_best(model, train_step, score, steps):
@@ -243,14 +243,14 @@ def fit_keep_best(model, train_step, score, steps):
 
 
 # %% wrong: always leaves train mode at the end
-# says: The model has not the training flag that it came with: note model.training at the start, and give
+# says: The model does not have the training flag that it had at the start: store model.training first, and
 # earns: 1 of 2
 def fit_keep_best(model, train_step, score, steps):
     return kept(model, train_step, score, steps, at_end=lambda model, was: model.train())
 
 
 # %% wrong: leaves eval mode at the end
-# says: The model has not the training flag that it came with: note model.training at the start, and give
+# says: The model does not have the training flag that it had at the start: store model.training first, and
 # earns: 1 of 2
 def fit_keep_best(model, train_step, score, steps):
     return kept(model, train_step, score, steps, at_end=lambda model, was: None)
@@ -300,7 +300,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 
 # %% wrong: uses >=
-# says: On equal scores the first one wins.
+# says: If scores are equal, the first one wins.
 # earns: 1 of 2
 # corner: equal values
 # caught: hidden
@@ -409,7 +409,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 
 # %% wrong: all NaN puts the first weights back
-# says: The weights must stay as they are then.
+# says: The weights must then stay as they are.
 # earns: 1 of 2
 # caught: hidden
 def fit_keep_best(model, train_step, score, steps):
@@ -554,7 +554,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 
 # %% wrong: without what is frozen
-# says: Frozen parameters are in the state_dict, too
+# says: Frozen parameters are also in the state_dict
 # earns: 1 of 2
 # corner: members
 def fit_keep_best(model, train_step, score, steps):
@@ -621,7 +621,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 
 # %% wrong: ends in train mode
-# says: The model has not the training flag that it came with: note model.training at the start, and give
+# says: The model does not have the training flag that it had at the start: store model.training first, and
 # earns: 1 of 2
 def fit_keep_best(model, train_step, score, steps):
     if steps < 1:

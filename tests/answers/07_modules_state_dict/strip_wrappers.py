@@ -92,7 +92,7 @@ def strip_wrappers(state):
 
 
 # %% wrong: lstrip
-# says: `lstrip` takes a set of characters, not a prefix: it ate letters of the layer name.
+# says: `lstrip` takes a set of characters, not a prefix: it removed letters of the layer name.
 # earns: 0 of 2
 # lesson
 def strip_wrappers(state):
@@ -108,7 +108,7 @@ def strip_wrappers(state):
 
 # %% wrong: cuts seven characters from every key
 # says: Wrappers nest: strip until nothing is left to strip.
-# says: `_orig_mod` can sit in the middle of a key (a compiled submodule inside the
+# says: `_orig_mod` can be in the middle of a key (a compiled submodule inside the
 # earns: 0 of 2
 def strip_wrappers(state):
     return {key[7:]: tensor for key, tensor in state.items()}
@@ -116,7 +116,7 @@ def strip_wrappers(state):
 
 # %% wrong: removes one module prefix
 # says: Wrappers nest: strip until nothing is left to strip.
-# says: `_orig_mod` can sit in the middle of a key (a compiled submodule inside the
+# says: `_orig_mod` can be in the middle of a key (a compiled submodule inside the
 # earns: 0 of 2
 # lesson
 def strip_wrappers(state):
@@ -125,7 +125,7 @@ def strip_wrappers(state):
 
 # %% wrong: removes each prefix once, module first
 # says: Wrappers nest: strip until nothing is left to strip.
-# says: `_orig_mod` can sit in the middle of a key (a compiled submodule inside the
+# says: `_orig_mod` can be in the middle of a key (a compiled submodule inside the
 # earns: 0 of 2
 def strip_wrappers(state):
     return {key.removeprefix("module.").removeprefix("_orig_mod."): tensor for key, tensor in state.items()}
@@ -143,7 +143,7 @@ def strip_wrappers(state):
 
 
 # %% wrong: strips both prefixes only at the front
-# says: `_orig_mod` can sit in the middle of a key (a compiled submodule inside the model).
+# says: `_orig_mod` can be in the middle of a key (a compiled submodule inside the model).
 # earns: 1 of 2
 def strip_wrappers(state):
     names = list(state)
@@ -195,7 +195,7 @@ def strip_wrappers(state):
 
 
 # %% wrong: module goes wherever all names have it
-# says: `module` components go only at the front: further in, it is the name of a child.
+# says: Remove `module` components only at the front: further in, `module` is the name of a child.
 # earns: 1 of 2
 # caught: hidden
 def strip_wrappers(state):
@@ -232,7 +232,7 @@ def strip_wrappers(state):
 
 
 # %% wrong: a clean dict comes back itself
-# says: Return a new dict: the caller may go on with both.
+# says: Return a new dict: the caller may still use both.
 # earns: 0 of 2
 def strip_wrappers(state):
     names = front_stripped(map(without_compile, state))
@@ -284,7 +284,7 @@ def strip_wrappers(state):
 
 
 # %% wrong: sorted names
-# says: The order must stay.
+# says: The order must not change.
 # earns: 0 of 2
 def strip_wrappers(state):
     result = checked(front_stripped(map(without_compile, state)), state)
@@ -322,7 +322,7 @@ def strip_wrappers(state):
 
 
 # %% wrong: refuses what has no wrapper
-# says: A ValueError is for two keys that become the same name; here none do.
+# says: Raise ValueError only if two keys become the same name; here none do.
 # earns: 0 of 2
 def strip_wrappers(state):
     names = front_stripped(map(without_compile, state))

@@ -631,7 +631,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 
 # %% wrong: clips the optimizer's first group
-# says: You clipped the first of the optimizer's groups of parameters alone: the norm is that of all
+# says: You clipped only the first parameter group of the optimizer: the norm is that of all
 # earns: 0 of 2
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []

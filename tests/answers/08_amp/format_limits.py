@@ -73,7 +73,7 @@ survivors = RIGHT | {"fp16(2049)": 2049.0}
 
 
 # %% wrong: 2049 is rounded up
-# says: the one whose last bit is 0 wins.
+# says: rounded to the neighbour whose last bit is 0.
 # earns: 1.8 of 2
 survivors = RIGHT | {"fp16(2049)": 2050.0}
 
@@ -98,7 +98,7 @@ survivors = RIGHT | {"bf16(257)": 257.0}
 
 
 # %% wrong: 257 is rounded up
-# says: the even one where both are equally near
+# says: the even one if both are equally near
 # earns: 1.8 of 2
 survivors = RIGHT | {"bf16(257)": 258.0}
 

@@ -59,7 +59,7 @@ def linear(x, weight, bias):
 
 
 # %% wrong: the given code
-# says: Backward runs outside of the region: nothing casts there.
+# says: Backward runs outside the region, where nothing casts.
 # says: The first check is not passed yet
 # earns: 0 of 2
 # lesson
@@ -80,7 +80,7 @@ def linear(x, weight, bias):
 
 
 # %% wrong: casts everything up in backward
-# says: The two products of backward run in float32: correct, but at the price of the slow path.
+# says: The two products of backward run in float32: correct, but slow.
 # says: The first check is not passed yet
 # earns: 0 of 2
 class LinearFn(torch.autograd.Function):
@@ -124,7 +124,7 @@ def linear(x, weight, bias):
 
 
 # %% wrong: casts the arguments to bfloat16 always
-# says: You fixed the dtype: in a float16 region, in a bfloat16 one and without a region, another one is right.
+# says: You fixed the dtype, but the right dtype is different in a float16 region, in a bfloat16 region and without a region.
 # earns: 0 of 2
 class LinearFn(torch.autograd.Function):
     @staticmethod
@@ -144,7 +144,7 @@ def linear(x, weight, bias):
 
 
 # %% wrong: a bfloat16 region in backward, whatever forward had
-# says: You fixed the dtype: in a float16 region, in a bfloat16 one and without a region, another one is right.
+# says: You fixed the dtype, but the right dtype is different in a float16 region, in a bfloat16 region and without a region.
 # earns: 0 of 2
 class LinearFn(torch.autograd.Function):
     @staticmethod
@@ -185,7 +185,7 @@ def linear(x, weight, bias):
 
 
 # %% wrong: only custom_fwd
-# says: Backward runs outside of the region: nothing casts there.
+# says: Backward runs outside the region, where nothing casts.
 # says: The first check is not passed yet
 # earns: 0 of 2
 # lesson
@@ -267,7 +267,7 @@ def linear(x, weight, bias):
 
 
 # %% wrong: only custom_bwd
-# says: custom_bwd looks for what custom_fwd has noted
+# says: custom_bwd needs what custom_fwd stores in ctx
 # says: The first check is not passed yet
 # earns: 0 of 2
 class LinearFn(torch.autograd.Function):

@@ -51,7 +51,7 @@ def forward_mixed(backbone, head, x):
 
 
 # %% wrong: the given code
-# says: h leaves the region as bfloat16 and nothing converts it; the float32 head cannot multiply it.
+# says: h is still bfloat16 after the region, because nothing converts it back; the float32 head cannot multiply it.
 # earns: 0 of 2
 # lesson
 def forward_mixed(backbone, head, x):
@@ -173,7 +173,7 @@ def forward_mixed(backbone, head, x):
 
 
 # %% wrong: autocast without a dtype
-# says: torch.autocast without a dtype takes the one that is set at that moment. Name bfloat16.
+# says: torch.autocast without a dtype uses the dtype that is set at that moment. Name bfloat16.
 # earns: 1 of 2
 # corner: caller's modes
 # caught: hidden
@@ -249,7 +249,7 @@ def forward_mixed(backbone, head, x):
 
 
 # %% wrong: the head's input in float64
-# says: What goes into the head must have the dtype of its weights, float32
+# says: The input of the head must have the dtype of its weights, float32
 # earns: 0 of 2
 def forward_mixed(backbone, head, x):
     with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
@@ -279,7 +279,7 @@ def forward_mixed(backbone, head, x):
 
 
 # %% wrong: copies of weights stay in the caller's region
-# says: Autocast remembers its copies of the weights until the outermost region ends,
+# says: Autocast keeps its copies of the weights until the outermost region ends,
 # earns: 1 of 2
 # corner: caller's modes
 # caught: hidden

@@ -192,7 +192,7 @@ def make_amp(device, dtype=None):
 
 
 # %% wrong: float16 on every GPU
-# says: Ask the GPU: bfloat16 where it computes in it
+# says: Ask the GPU: use bfloat16 if it computes in bfloat16
 # earns: 1 of 2
 # caught: hidden
 def make_amp(device, dtype=None):
@@ -231,7 +231,7 @@ def make_amp(device, dtype=None):
 
 
 # %% wrong: one context object reused
-# says: autocast() must give a new context each time, usable again and nested.
+# says: autocast() must return a new context each time, so that regions can follow and contain each other.
 # earns: 1 of 2
 # caught: hidden
 def make_amp(device, dtype=None):
@@ -243,7 +243,7 @@ def make_amp(device, dtype=None):
 
 
 # %% wrong: one generator context manager, used up after the first region
-# says: autocast() must give a new context each time, usable again and nested.
+# says: autocast() must return a new context each time, so that regions can follow and contain each other.
 # earns: 1 of 2
 # caught: hidden
 def make_amp(device, dtype=None):
@@ -261,7 +261,7 @@ def make_amp(device, dtype=None):
 
 
 # %% wrong: the context manager itself in place of a function
-# says: The first part must be a function that gives a context manager
+# says: The first part must be a function that returns a context manager
 # earns: 0 of 2
 def make_amp(device, dtype=None):
     no_cuda(device)
@@ -272,7 +272,7 @@ def make_amp(device, dtype=None):
 
 
 # %% wrong: one autocast object in place of a function
-# says: The first part must be a function without arguments that gives a context manager, not one context manager.
+# says: The first part must be a function without arguments that returns a new context manager, not a context manager.
 # earns: 0 of 2
 def make_amp(device, dtype=None):
     no_cuda(device)
@@ -307,7 +307,7 @@ def make_amp(device, dtype=None):
 
 
 # %% wrong: float32 warns and is switched off by torch
-# says: float32 is no dtype for autocast, and it warns
+# says: Autocast doesn't accept float32 and warns
 # earns: 1 of 2
 # caught: hidden
 def make_amp(device, dtype=None):
@@ -348,7 +348,7 @@ def make_amp(device, dtype=None):
 
 
 # %% wrong: builds the scaler before it refuses
-# says: Refuse before anything is built: UserWarning
+# says: Raise the error before you build anything: UserWarning
 # earns: 1 of 2
 def make_amp(device, dtype=None):
     kind = device.split(":")[0]

@@ -223,7 +223,7 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 
 # %% wrong: unscale_ and optimizer.step()
-# says: A non-finite gradient must skip the optimizer step and shrink the scale.
+# says: If a gradient is not finite, the optimizer step must be skipped and the scale must shrink.
 # earns: 1 of 2
 # caught: hidden
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
@@ -252,7 +252,7 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 
 # %% wrong: no zero_grad
-# says: Old contents of .grad leaked into the step: zero_grad first.
+# says: Old contents of .grad leaked into the step: call zero_grad first.
 # earns: 1 of 2
 # caught: hidden
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
@@ -313,7 +313,7 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 
 # %% wrong: returns the scaled loss
-# says: Return (mse, |g|) as Python floats in true units. Yours is still scaled.
+# says: Return (mse, |g|) as unscaled Python floats. Yours is still scaled.
 # earns: 0 of 2
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     scale = scaler.get_scale()
@@ -339,7 +339,7 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 
 # %% wrong: returns tensors
-# says: Return (mse, |g|) as Python floats in true units. Yours: Tensor and Tensor.
+# says: Return (mse, |g|) as unscaled Python floats. Yours: Tensor and Tensor.
 # earns: 0 of 2
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     return step_of(
@@ -348,7 +348,7 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 
 # %% wrong: returns nothing
-# says: Return (mse, |g|) as Python floats in true units. Yours: nothing came back, is a `return` missing?
+# says: Return (mse, |g|) as unscaled Python floats. Yours: nothing came back, is a `return` missing?
 # earns: 0 of 2
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     step_of(model, optimizer, scaler, x, y, lam, autocast)
@@ -452,7 +452,7 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 
 # %% wrong: PyTorch's recipe, without zero_grad
-# says: Old contents of .grad leaked into the step: zero_grad first.
+# says: Old contents of .grad leaked into the step: call zero_grad first.
 # earns: 1 of 2
 # caught: hidden
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):

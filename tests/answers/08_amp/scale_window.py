@@ -263,7 +263,7 @@ def scale_window(grads, dtype=torch.float16):
 
 
 # %% wrong: the largest entry without abs
-# says: The largest MAGNITUDE decides: a large negative entry overflows as well.
+# says: The largest MAGNITUDE decides: a large negative entry also overflows.
 # earns: 1 of 2
 # caught: hidden
 def scale_window(grads, dtype=torch.float16):
@@ -297,7 +297,7 @@ def scale_window(grads, dtype=torch.float16):
 
 
 # %% wrong: tensors in place of floats
-# says: The numbers must be finite Python floats; not so: lost, lost_scaled.
+# says: The numbers must be finite Python floats; these are not: lost, lost_scaled.
 # earns: 0 of 2
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
@@ -332,7 +332,7 @@ def scale_window(grads, dtype=torch.float16):
 
 
 # %% wrong: the share that is kept
-# says: A share is what is lost; yours is what is kept.
+# says: A share says how much is lost; yours says how much is kept.
 # says: Numbers below finfo.tiny are not lost yet: subnormals reach down to about 6e-8
 # earns: 0 of 2
 def scale_window(grads, dtype=torch.float16):

@@ -322,7 +322,7 @@ class LossScaler(Base):
 
 
 # %% wrong: a second call raises ValueError
-# says: A second unscale_ (or step) before update must raise RuntimeError, and no other kind
+# says: A second unscale_ (or step) before update must raise RuntimeError and no other error
 # earns: 0 of 3
 class LossScaler(Base):
     def unscale_(self, optimizer):
@@ -409,7 +409,7 @@ class LossScaler(Base):
 
 
 # %% wrong: assigns a new .grad
-# says: Gradients must be divided in place; others may hold the same tensor.
+# says: Divide the gradients in place, because other code may refer to the same tensor.
 # earns: 0 of 3
 class LossScaler(Base):
     def unscale_(self, optimizer):
@@ -609,7 +609,7 @@ class LossScaler:
 
 
 # %% wrong: one state for all scalers
-# says: Each scaler must have a state of its own: what one meets must not change the other.
+# says: Each scaler must have its own state: an inf in one must not change the other.
 # earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
@@ -656,7 +656,7 @@ class LossScaler(Base):
 
 
 # %% wrong: leaves gradients scaled where one is inf
-# says: unscale_ divides every gradient of its optimizer once, also where one of them is inf or nan.
+# says: unscale_ divides every gradient of its optimizer once, even if one of them is inf or nan.
 # earns: 2 of 3
 class LossScaler(Base):
     def unscale_(self, optimizer):
@@ -697,7 +697,7 @@ class LossScaler(Base):
 
 
 # %% wrong: inf is looked for in the sum of the squares
-# says: Gradients of 1e20 are finite: look at each of them
+# says: Gradients of 1e20 are finite: check each of them
 # earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
@@ -706,7 +706,7 @@ class LossScaler(Base):
 
 
 # %% wrong: inf is looked for in the norm
-# says: Gradients of 1e20 are finite: look at each of them
+# says: Gradients of 1e20 are finite: check each of them
 # earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
@@ -715,7 +715,7 @@ class LossScaler(Base):
 
 
 # %% wrong: inf is looked for in the sum
-# says: Gradients of 3e38 are finite: look at each of them
+# says: Gradients of 3e38 are finite: check each of them
 # earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
@@ -724,7 +724,7 @@ class LossScaler(Base):
 
 
 # %% wrong: isnan of the sum
-# says: Gradients of 3e38 are finite: look at each of them, not at their sum or norm, which overflows.
+# says: Gradients of 3e38 are finite: check each of them, not their sum or norm, which overflows.
 # earns: 2 of 3
 # caught: hidden
 class LossScaler:

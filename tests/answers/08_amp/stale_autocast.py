@@ -144,7 +144,7 @@ def fit(model, optimizer, batches):
 
 
 # %% wrong: the switches by hand, not put back when the model raises
-# says: When the model raises, the caller's autocast state must come back.
+# says: If the model raises, the caller's autocast state must be restored.
 # earns: 1 of 2
 # caught: hidden
 def fit(model, optimizer, batches):
@@ -188,7 +188,7 @@ def fit(model, optimizer, batches):
 
 
 # %% wrong: forgets zero_grad
-# says: The gradients of the batches before were added to those of each batch: clear them (zero_grad) in
+# says: The gradients of earlier batches were added to those of each batch: clear them (zero_grad) for
 # earns: 0 of 2
 def fit(model, optimizer, batches):
     losses = []
@@ -247,7 +247,7 @@ def fit(model, optimizer, batches):
 
 
 # %% wrong: zero_grad once, before the loop
-# says: The gradients of the batches before were added to those of each batch: clear them (zero_grad) in
+# says: The gradients of earlier batches were added to those of each batch: clear them (zero_grad) for
 # earns: 0 of 2
 def fit(model, optimizer, batches):
     losses = []
