@@ -83,7 +83,7 @@ def test_what_to_try_and_the_chapter_stand_above_each(name):
     place = next(n for n, cell in enumerate(cells) if cell.cell_type == "code" and name in calls_in(cell.source))
     text = cells[place - 1].source
     assert re.search(r"^### \S", text, re.M)
-    (folder, file) = re.search(r"\[chapter \d\d\]\((\d\d_\w+)/(\w+)\.ipynb\)", text).groups()
+    (folder, file) = re.search(r"\[chapter\s\d\d\]\((\d\d_\w+)/(\w+)\.ipynb\)", text).groups()
     assert f"{name}(" in (course_root() / "solutions" / folder / f"{file}.py").read_text(encoding="utf-8")
 
 
