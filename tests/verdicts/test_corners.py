@@ -64,7 +64,7 @@ def test_the_first_that_matches_speaks():
 
 
 def test_who_has_not_passed_the_first_check_is_sent_there():
-    with pytest.raises(WrongAnswer, match="The first check is not passed yet"), check("first") as test:
+    with pytest.raises(WrongAnswer, match="This check builds on the first one"), check("first") as test:
         test("one")
         observe(lambda x: 1, 2).returns(4, FIRST_CHECK_FIRST)
 

@@ -33,7 +33,7 @@ def right_once() -> Callable:
     return lambda x: next(results, 0)
 
 
-BACK = "The first check is not passed yet, and this one goes on from there: begin with that one."
+BACK = "This check builds on the first one, which doesn't pass yet. Fix that first."
 FALSE_HERE = "The values are wrong: expected 2, got 0."
 
 

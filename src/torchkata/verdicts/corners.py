@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torchkata.verdicts.check import check
 
 FIRST_CHECK_FIRST = mistake(
-    "The first check is not passed yet, and this one goes on from there: begin with that one.",
+    "This check builds on the first one, which doesn't pass yet. Fix that first.",
     when=lambda seen: not first_check.is_passed(),
 )
 REFUSALS = (IndexError, RuntimeError, ValueError)

@@ -50,7 +50,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: flags ignore_index as bad
 # says: You reported labels equal to ignore_index: cross_entropy skips them, they are good.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def bad_labels(labels, num_classes, ignore_index=-100):
@@ -60,7 +60,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: checks the upper bound only
 # says: Negative labels other than ignore_index are also out of bounds: -1 does not mean 'last class' here.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def bad_labels(labels, num_classes, ignore_index=-100):
@@ -70,7 +70,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: checks the lower bound only
 # says: Labels that are too large are also out of bounds.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def bad_labels(labels, num_classes, ignore_index=-100):
@@ -80,7 +80,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: compares with -100 in place of ignore_index
 # says: -100 is only the default: which label is skipped is decided by the argument ignore_index.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def bad_labels(labels, num_classes, ignore_index=-100):
@@ -90,7 +90,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: -100 is good besides ignore_index
 # says: -100 is only the default: which label is skipped is decided by the argument ignore_index.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels)
@@ -99,7 +99,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: an ignore_index inside the range is bad
 # says: ignore_index may lie inside the range as well: then that label is skipped, and it is good.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels)
@@ -109,7 +109,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: uses `> num_classes`
 # says: With num_classes = C the last legal label is C-1; you let C pass.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 # corner: maximum
@@ -120,7 +120,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: classes begin at 1
 # says: Label 0 is the first class: it is good.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels)
@@ -129,7 +129,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: returns positions in the flattened tensor
 # says: Positions must be coordinates in the shape of the labels (one column per dimension)
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels).flatten()
@@ -138,7 +138,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: a vector of positions
 # says: With one dimension there is one column: the result has shape (n, 1).
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels).flatten()
@@ -147,7 +147,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: returns the bad values
 # says: You returned the bad values; asked for are their positions.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels)
@@ -156,7 +156,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: returns the mask
 # says: You returned a mask; asked for are the positions where it is true.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels)
@@ -165,7 +165,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: returns the good positions
 # says: You reported the good labels; asked for are the bad ones.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels)
@@ -174,7 +174,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: a tuple of index tensors
 # says: give one tensor per dimension; stack them as columns.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels)
@@ -183,7 +183,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: one column per bad label
 # says: Your result has one column for each bad label, but it must have one row for each.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels)
@@ -192,7 +192,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: stops at the first bad label
 # says: You returned the first bad position only.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels)
@@ -201,7 +201,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: None where nothing is bad
 # says: Your function returned None.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels)
@@ -281,7 +281,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: asks cross_entropy whether anything is bad
 # says: Your function must report all bad labels, while cross_entropy itself stops at the first one:
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     return torch.nn.functional.cross_entropy(torch.zeros(*labels.shape, num_classes), labels)
@@ -289,7 +289,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: a list of positions
 # says: expected a tensor, got a list
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels)
@@ -329,7 +329,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: nothing comes back
 # says: Your function returned None, but it must return the positions.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     print((labels >= num_classes).nonzero())
@@ -337,7 +337,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: the last class is too large
 # says: With num_classes = C the last legal label is C-1: it is good.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = labels.long()
@@ -346,7 +346,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: takes the absolute value
 # says: Fewer positions came out than there are bad labels: expected shape (4, 1), got (3, 1).
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = labels.long()
@@ -367,7 +367,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: positions in 32 bits
 # says: Positions are int64, as from nonzero: expected torch.int64, got torch.int32.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = labels.long()

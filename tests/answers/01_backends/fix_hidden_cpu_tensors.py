@@ -110,7 +110,7 @@ class Tagger(nn.Module):
 
 # %% wrong: the code as given
 # says: Tensors stayed on the CPU while the module moved: `self.offset`, the initial hidden state, x.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 class Tagger(nn.Module):
@@ -131,7 +131,7 @@ class Tagger(nn.Module):
 
 # %% wrong: repairs x and the offsets, leaves torch.zeros(B, H)
 # says: The initial hidden state was created without device=: it lands on the default device
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 class Tagger(Base):
@@ -164,7 +164,7 @@ class Tagger(Base):
 
 # %% wrong: leaves the line `x.to(...)` without assignment
 # says: `x.to(...)` returns a new tensor; its result is not used, so x stays where it was.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 class Tagger(Base):
@@ -175,7 +175,7 @@ class Tagger(Base):
 
 # %% wrong: does not move x at all
 # says: x stays where it was: bring it to the parameters' device first.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 class Tagger(Base):
     def bring(self, x):
@@ -198,7 +198,7 @@ class Tagger(Base):
 
 # %% wrong: passes the device everywhere but never the dtype
 # says: The module is float64 now, but forward still makes tensors of another dtype (or keeps an x of another one)
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 class Tagger(Base):
     def bring(self, x):
@@ -210,7 +210,7 @@ class Tagger(Base):
 
 # %% wrong: takes the dtype from x
 # says: take device *and* dtype from the parameters. With x in float32: RuntimeError
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 class Tagger(Base):
     def bring(self, x):
@@ -250,7 +250,7 @@ class Tagger(Base):
 
 # %% wrong: chooses 'cuda if available else cpu' inside the class
 # says: The device must follow the module's parameters; a fixed 'cuda'/'cpu' choice is right on one machine only
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 class Tagger(nn.Module):
     def __init__(self, d_in, d_hid, max_len=64):
@@ -271,7 +271,7 @@ class Tagger(nn.Module):
 
 # %% wrong: moves itself to the device of x
 # says: Calling forward moved the module itself: x is brought to the parameters, not the other way round.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 class Tagger(Base):
     def forward(self, x):
@@ -442,7 +442,7 @@ class Tagger(Base):
 
 # %% wrong: returns nothing
 # says: forward returned None
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 class Tagger(Base):
     def forward(self, x):
@@ -473,7 +473,7 @@ class Tagger(Base):
 
 # %% wrong: the initial state like x, before x is moved
 # says: The initial hidden state was made on the device of x before x was moved.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 class Tagger(Base):
     def forward(self, x):
@@ -488,7 +488,7 @@ class Tagger(Base):
 
 # %% wrong: the result goes back to where x was
 # says: The result follows the device of x: it belongs on the parameters' device.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 class Tagger(Base):
     def forward(self, x):
@@ -507,7 +507,7 @@ class Tagger(Base):
 
 # %% wrong: insists on an x that is there already
 # says: With the module on meta and x on the CPU: AssertionError: no message.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 class Tagger(Base):
     def bring(self, x):
@@ -517,7 +517,7 @@ class Tagger(Base):
 
 # %% wrong: only the last state
 # says: the result is on meta, of shape [3, 4]. Asked for is a result on meta, of shape [2, 3, 4].
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 class Tagger(Base):
     def forward(self, x):

@@ -60,7 +60,7 @@ move = Mover()
 
 # %% wrong: calls t.to(device) and returns t
 # says: The tensor did not move: Tensor.to returns a new tensor, and its result was not used.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def move(batch, device):
@@ -74,7 +74,7 @@ def move(batch, device):
 
 # %% wrong: assigns the moved tensors into the caller's dict
 # says: You wrote the moved tensors into the caller's own structure. Build a new one.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def move(batch, device):
@@ -92,7 +92,7 @@ def move(batch, device):
 
 # %% wrong: assigns into the caller's lists
 # says: You wrote the moved tensors into the caller's own structure.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def move(batch, device):
     if isinstance(batch, Tensor):
@@ -136,7 +136,7 @@ def move(batch, device):
 
 # %% wrong: returns lists for tuples
 # says: The container type changed: types: batch[0]: expected 'tuple', got 'list'.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def move(batch, device):
     if isinstance(batch, Tensor):
@@ -163,7 +163,7 @@ def move(batch, device):
 
 # %% wrong: treats everything iterable as a sequence
 # says: A string is iterable, but it is a leaf here: pass it through as it is.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def move(batch, device):
     if isinstance(batch, Tensor):
@@ -178,7 +178,7 @@ def move(batch, device):
 
 # %% wrong: makes lists of strings
 # says: A string is iterable, but it is a leaf here: pass it through as it is.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def move(batch, device):
@@ -243,7 +243,7 @@ def move(batch, device):
 
 # %% wrong: casts everything to float32 on the way
 # says: Moving must not change the dtype (integer labels stay integers)
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def move(batch, device):
     if isinstance(batch, Tensor):
@@ -263,7 +263,7 @@ def move(batch, device):
 
 # %% wrong: moves only the tensors directly in a list
 # says: A tensor deeper in the structure did not move
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def move(batch, device):
@@ -278,7 +278,7 @@ def move(batch, device):
 
 # %% wrong: does not look into tuples
 # says: A tensor deeper in the structure did not move
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def move(batch, device):
     if isinstance(batch, Tensor):
@@ -327,7 +327,7 @@ def move(batch, device):
 
 # %% wrong: moves the first tensor's storage in place and returns nothing
 # says: Your function returned nothing, but it must return the moved batch.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def move(batch, device):
     if isinstance(batch, Tensor):
@@ -336,7 +336,7 @@ def move(batch, device):
 
 # %% wrong: drops None and empty things
 # says: Numbers, strings and None are passed through as they are: types: missing: batch[0][2].
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def move(batch, device):
     if isinstance(batch, Tensor):
@@ -366,7 +366,7 @@ def move(batch: Any, device: torch.device | str) -> Any:
 
 # %% wrong: moves the inputs, not the labels
 # says: A float tensor moved, but this integer tensor did not.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def move(batch: Any, device: torch.device | str) -> Any:
     if isinstance(batch, Tensor):
@@ -396,7 +396,7 @@ def move(batch: Any, device: torch.device | str) -> Any:
 
 # %% wrong: makes tensors of numbers
 # says: Numbers, strings and None are passed through as they are
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def move(batch: Any, device: torch.device | str) -> Any:
     if isinstance(batch, (int, float)):

@@ -63,7 +63,7 @@ def resolve_device(spec=None, counts=None, current=0):
 # %% wrong: returns the spec's device object as it is
 # says: You returned a device without an index
 # says: An unknown name must end as ValueError
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def resolve_device(spec, counts, current=0):
@@ -76,7 +76,7 @@ def resolve_device(spec, counts, current=0):
 # %% wrong: the one-line idiom with torch.device(...) and nothing else
 # says: You returned a device without an index.
 # says: There is no CUDA device here
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def resolve_device(spec, counts, current=0):
@@ -86,7 +86,7 @@ def resolve_device(spec, counts, current=0):
 # %% wrong: asks this machine
 # says: Your function returned the CPU although there are CUDA devices.
 # says: There is no CUDA device here
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def resolve_device(spec, counts, current=0):
     if spec is None:
@@ -154,7 +154,7 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: uses index 0 in place of the current one
 # says: You used index 0; a spec without an index means the *current* device
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 1 of 3
 def resolve_device(spec, counts, current=0):
     try:
@@ -280,7 +280,7 @@ def resolve_device(spec, counts, current=0):
 # %% wrong: tries out the device with a small tensor
 # says: Nothing may be allocated to find out
 # says: There is no CUDA device here
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def resolve_device(spec, counts, current=0):
@@ -361,7 +361,7 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: knows no meta device
 # says: The CPU and meta exist on every machine; `counts` does not list them.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 1 of 3
 def resolve_device(spec, counts, current=0):
     try:
@@ -379,7 +379,7 @@ def resolve_device(spec, counts, current=0):
 # %% wrong: returns names
 # says: A torch.device is asked for, not its name.
 # says: There is no CUDA device here
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def resolve_device(spec, counts, current=0):
     kind = first_kind(counts) if spec is None else str(spec)
@@ -445,7 +445,7 @@ def resolve_device(spec, counts, current=0):
 # %% wrong: returns None
 # says: expected a device, got None
 # says: There is no CUDA device here
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def resolve_device(spec, counts, current=0):
     print(torch.device(spec or "cpu"))
@@ -496,7 +496,7 @@ def resolve_device(spec: str | torch.device | None, counts: Mapping[str, int], c
 
 # %% wrong: gives the CPU the current index as well
 # says: The CPU and meta have no index here: `tensor.device` says `cpu`, or `meta`.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 1 of 3
 def resolve_device(spec: str | torch.device | None, counts: Mapping[str, int], current: int = 0) -> torch.device:
     if spec is None:
@@ -514,7 +514,7 @@ def resolve_device(spec: str | torch.device | None, counts: Mapping[str, int], c
 # %% wrong: expects each kind in counts
 # says: `counts` lists only the kinds that the machine has: a kind that is missing has no device.
 # says: There is no CUDA device here
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def resolve_device(spec: str | torch.device | None, counts: Mapping[str, int], current: int = 0) -> torch.device:
     if spec is None:

@@ -63,7 +63,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: compares the largest magnitude with finfo.max
 # says: The range fits, but the precision does not
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def smallest_float(x, rtol):
@@ -72,7 +72,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: checks overflow and underflow with finfo, never the precision
 # says: The range fits, but the precision does not
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def smallest_float(x, rtol):
     def fits(x, back, info):
@@ -84,7 +84,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: converts and looks for inf
 # says: The range fits, but the precision does not
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def smallest_float(x, rtol):
     return first(x, lambda x, back, info: not (back.isinf() & x.isfinite()).any())
@@ -92,7 +92,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: compares finfo.eps with rtol without looking at x
 # says: You decided by machine epsilon without looking at the numbers
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def smallest_float(x, rtol):
@@ -101,7 +101,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: compares finfo.eps with rtol, and the range
 # says: You decided by machine epsilon without looking at the numbers
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def smallest_float(x, rtol):
     return first(x, lambda x, back, info: info.eps <= rtol and x.abs().max() <= info.max)
@@ -109,7 +109,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: uses the absolute error
 # says: The error must be relative to the element: 1e-3 is nothing for 1000 and everything for 0.001
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def smallest_float(x, rtol):
@@ -118,7 +118,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: torch.allclose with its default atol=1e-8
 # says: An absolute tolerance (torch.allclose has one by default) hides it
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def smallest_float(x, rtol):
@@ -127,7 +127,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: torch.isclose with its default atol and equal_nan
 # says: An absolute tolerance (torch.allclose has one by default) hides it
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def smallest_float(x, rtol):
     return first(x.double() if x.is_floating_point() else x, lambda x, b, i: b.isclose(x, rtol, equal_nan=True).all())
@@ -147,7 +147,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: divides by the element and asks for `<= rtol` (nan fails)
 # says: Zeros are exact in every format: the relative error 0/0 must not count as an error
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # corner: zeros
 def smallest_float(x, rtol):
@@ -174,7 +174,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: skips the elements that became inf
 # says: A finite number that turns into inf does not fit; you left it out of the comparison
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def smallest_float(x, rtol):
     def fits(x, back, info):
@@ -198,7 +198,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: tries float16, then float32
 # says: bfloat16 was skipped: the candidates are float16, bfloat16, float32, float64 in this order
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def smallest_float(x, rtol):
     def fits(x, back, info):
@@ -209,7 +209,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: tries bfloat16 first
 # says: float16 comes before bfloat16
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def smallest_float(x, rtol):
     def fits(x, back, info):
@@ -232,7 +232,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: compares the average error with the average magnitude
 # says: Every element must fit; you looked at the average, or at the largest one
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def smallest_float(x, rtol):
     return first(x, lambda x, back, info: (back - x).abs().mean() <= rtol * x.abs().mean())
@@ -240,7 +240,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: the largest error against the largest element
 # says: Every element must fit; you looked at the average, or at the largest one
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def smallest_float(x, rtol):
     return first(x, lambda x, back, info: (back - x).abs().max() <= rtol * x.abs().max())
@@ -271,7 +271,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: strictly less than
 # says: compare with <=, not with <
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def smallest_float(x, rtol):
     x = checked(x).double()
@@ -280,7 +280,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: returns names
 # says: A torch.dtype is asked for, not its name.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def smallest_float(x, rtol):
     x = checked(x).double()
@@ -336,7 +336,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: forgets that an error may be negative
 # says: An error has no sign: a number that was rounded down is off as well
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def smallest_float(x, rtol):
     if not x.is_floating_point():
@@ -424,7 +424,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: returns the converted tensor
 # says: expected a dtype, got a tensor of shape (1,)
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def smallest_float(x, rtol):
     return x.half() if x.isfinite().all() else x

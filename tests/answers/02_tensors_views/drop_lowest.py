@@ -77,7 +77,7 @@ def drop_lowest(x, k):
 
 # %% wrong: replaces the small ones through torch.where
 # says: torch.where never removes anything
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 # lesson
 def drop_lowest(x, k):
@@ -88,7 +88,7 @@ def drop_lowest(x, k):
 
 # %% wrong: replaces the small ones by -inf
 # says: torch.where never removes anything
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 def drop_lowest(x, k):
     refuse(x, k)
@@ -98,7 +98,7 @@ def drop_lowest(x, k):
 
 # %% wrong: slices x[k:]
 # says: You dropped the first k positions, not the k smallest values.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 def drop_lowest(x, k):
     refuse(x, k)
@@ -107,7 +107,7 @@ def drop_lowest(x, k):
 
 # %% wrong: sorts and slices
 # says: The values are right, but their order is not: sorting (or topk) loses where they came from.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 # lesson
 def drop_lowest(x, k):
@@ -117,7 +117,7 @@ def drop_lowest(x, k):
 
 # %% wrong: topk of the N-k largest (descending order)
 # says: The values are right, but their order is not: sorting (or topk) loses where they came from.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 def drop_lowest(x, k):
     refuse(x, k)
@@ -126,7 +126,7 @@ def drop_lowest(x, k):
 
 # %% wrong: indexes with the positions of topk, unsorted
 # says: The values are right, but their order is not: sorting (or topk) loses where they came from.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 # lesson
 def drop_lowest(x, k):
@@ -161,7 +161,7 @@ def drop_lowest(x, k):
 
 # %% wrong: drops the largest
 # says: You dropped the largest.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 def drop_lowest(x, k):
     refuse(x, k)
@@ -170,7 +170,7 @@ def drop_lowest(x, k):
 
 # %% wrong: returns what is to be dropped
 # says: These are the values to be dropped.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 def drop_lowest(x, k):
     refuse(x, k)
@@ -179,7 +179,7 @@ def drop_lowest(x, k):
 
 # %% wrong: returns positions
 # says: These are positions; asked for are the values that stay.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 def drop_lowest(x, k):
     refuse(x, k)
@@ -188,7 +188,7 @@ def drop_lowest(x, k):
 
 # %% wrong: removes one element at a time with cat([x[:i], x[i+1:-1]])
 # says: T[i+1:-1] ends before the last element; the slice to the end is T[i+1:].
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 def drop_lowest(x, k):
     refuse(x, k)
@@ -354,7 +354,7 @@ def drop_lowest(x, k):
 
 # %% wrong: drops the smallest absolute values
 # says: You used the absolute values, but -5 is the smallest of these.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 def drop_lowest(x, k):
     refuse(x, k)
@@ -402,7 +402,7 @@ def drop_lowest(x, k):
 
 # %% wrong: returns float64
 # says: The values that stay have the dtype of x
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 def drop_lowest(x, k):
     refuse(x, k)

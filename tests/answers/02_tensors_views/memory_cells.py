@@ -69,7 +69,7 @@ def memory_cells(t):
 
 # %% wrong: leaves out storage_offset()
 # says: A view does not start at cell 0: add storage_offset().
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def memory_cells(t):
@@ -81,7 +81,7 @@ def memory_cells(t):
 
 # %% wrong: numbers the elements row by row
 # says: You numbered the elements in row-major order of the shape.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def memory_cells(t):
@@ -90,7 +90,7 @@ def memory_cells(t):
 
 # %% wrong: numbers the elements row by row, from the offset on
 # says: You numbered the elements in row-major order of the shape.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def memory_cells(t):
@@ -101,7 +101,7 @@ def memory_cells(t):
 
 # %% wrong: calls contiguous() first and describes the copy
 # says: You numbered the elements in row-major order of the shape.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def memory_cells(t):
@@ -113,7 +113,7 @@ def memory_cells(t):
 
 # %% wrong: multiplies by the element size
 # says: Cells are counted in elements, not bytes.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def memory_cells(t):
     cells = torch.full(t.shape, t.storage_offset() * t.element_size(), dtype=torch.int64)
@@ -124,7 +124,7 @@ def memory_cells(t):
 
 # %% wrong: takes the offset in bytes
 # says: Cells are counted in elements, not bytes.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def memory_cells(t):
     cells = torch.full(t.shape, t.storage_offset() * t.element_size(), dtype=torch.int64)
@@ -135,7 +135,7 @@ def memory_cells(t):
 
 # %% wrong: pairs the last stride with the first dimension
 # says: Strides and dimensions are paired the wrong way round: stride(d) belongs to dimension d.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def memory_cells(t):
     cells = torch.full(t.shape, t.storage_offset(), dtype=torch.int64)
@@ -146,7 +146,7 @@ def memory_cells(t):
 
 # %% wrong: returns the values
 # says: You returned values of t.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def memory_cells(t):
@@ -155,7 +155,7 @@ def memory_cells(t):
 
 # %% wrong: returns the values as they are
 # says: You returned values of t.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def memory_cells(t):
@@ -164,7 +164,7 @@ def memory_cells(t):
 
 # %% wrong: returns floats
 # says: Cell numbers are int64: expected torch.int64, got torch.float32
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def memory_cells(t):
     cells = torch.full(t.shape, float(t.storage_offset()))
@@ -177,7 +177,7 @@ def memory_cells(t):
 
 # %% wrong: in t's own dtype
 # says: Cell numbers are int64
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def memory_cells(t):
     cells = torch.arange(t.untyped_storage().nbytes() // t.element_size(), dtype=t.dtype)
@@ -186,7 +186,7 @@ def memory_cells(t):
 
 # %% wrong: counts from 1
 # says: The first cell has number 0.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def memory_cells(t):
     count = t.untyped_storage().nbytes() // t.element_size()
@@ -277,7 +277,7 @@ def memory_cells(t):
 
 # %% wrong: numbers as many cells as t has elements
 # says: A view may lie anywhere in its storage
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def memory_cells(t):
     return torch.arange(t.numel()).as_strided(t.size(), t.stride(), t.storage_offset())
@@ -294,7 +294,7 @@ def memory_cells(t):
 
 # %% wrong: column-major
 # says: You went down the columns
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def memory_cells(t):
     if t.dim() < 2:

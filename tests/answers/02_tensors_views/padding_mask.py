@@ -72,7 +72,7 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: the code as given
 # says: All rows are the same: after expand they are one row of memory, so every write hit all of them.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 # lesson
 def padding_mask(lengths, T=None):
@@ -85,7 +85,7 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: clones after the loop
 # says: All rows are the same
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 # lesson
 def padding_mask(lengths, T=None):
@@ -98,7 +98,7 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: contiguous() after the loop
 # says: All rows are the same
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 def padding_mask(lengths, T=None):
     T = T if T is not None else int(lengths.max())
@@ -110,7 +110,7 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: compares with <=
 # says: Position t belongs to the sequence when t < length; you counted one too many.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 def padding_mask(lengths, T=None):
     T = int(lengths.max()) if T is None else T
@@ -119,7 +119,7 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: compares positions with lengths elementwise
 # says: Positions and lengths were compared elementwise
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 # lesson
 def padding_mask(lengths, T=None):
@@ -129,7 +129,7 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: puts positions in rows
 # says: The mask is (T, B): sequences belong in rows.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 def padding_mask(lengths, T=None):
     T = int(lengths.max()) if T is None else T
@@ -138,7 +138,7 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: marks the padding
 # says: True marks the real positions, not the padding.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 def padding_mask(lengths, T=None):
     T = int(lengths.max()) if T is None else T
@@ -147,7 +147,7 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: pads on the left
 # says: The rows end with the real positions; padding comes after them.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 def padding_mask(lengths, T=None):
     T = int(lengths.max()) if T is None else T
@@ -156,7 +156,7 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: returns float
 # says: The mask must be bool: expected torch.bool, got torch.float32
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 def padding_mask(lengths, T=None):
     T = int(lengths.max()) if T is None else T
@@ -165,7 +165,7 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: ignores T
 # says: T was given, but the mask has as many columns as the largest length.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 def padding_mask(lengths, T=None):
     T = int(lengths.max())
@@ -174,7 +174,7 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: never more than the largest length
 # says: T was given, but the mask has as many columns as the largest length.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 def padding_mask(lengths, T=None):
     T = int(lengths.max()) if T is None else min(T, int(lengths.max()))

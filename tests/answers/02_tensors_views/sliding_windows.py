@@ -49,7 +49,7 @@ def windows(signal, width, hop=1):
 
 # %% wrong: stacks slices
 # says: The windows were copied (the result does not share x's memory).
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def windows(x, size, step=1):
@@ -59,7 +59,7 @@ def windows(x, size, step=1):
 
 # %% wrong: indexes with a table of positions
 # says: The windows were copied
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -69,7 +69,7 @@ def windows(x, size, step=1):
 
 # %% wrong: contiguous() at the end
 # says: The windows were copied
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def windows(x, size, step=1):
@@ -133,7 +133,7 @@ def windows(x, size, step=1):
 
 # %% wrong: (T - size) // step windows
 # says: One window is missing: there are (T - size) // step + 1 of them.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -144,7 +144,7 @@ def windows(x, size, step=1):
 
 # %% wrong: an incomplete last window, read beyond the end
 # says: An incomplete last window is left out
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -155,7 +155,7 @@ def windows(x, size, step=1):
 
 # %% wrong: forgets step
 # says: Step was ignored: windows start every `step` elements.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -164,7 +164,7 @@ def windows(x, size, step=1):
 
 # %% wrong: uses step for the elements inside a window
 # says: Step spreads the elements inside a window; it should move the window.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def windows(x, size, step=1):
@@ -176,7 +176,7 @@ def windows(x, size, step=1):
 
 # %% wrong: view into blocks of size
 # says: Your windows do not overlap: consecutive windows start `step` apart, not `size`.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def windows(x, size, step=1):
@@ -187,7 +187,7 @@ def windows(x, size, step=1):
 
 # %% wrong: windows in columns
 # says: Each window is a column: asked for is (n, size), one window in each row.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -196,7 +196,7 @@ def windows(x, size, step=1):
 
 # %% wrong: flattens the leading dimensions
 # says: Leading dimensions must stay as they are: expected shape (2, 3, 3, 3), got (6, 3, 3)
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -205,7 +205,7 @@ def windows(x, size, step=1):
 
 # %% wrong: cuts along the first dimension
 # says: The windows run along the last dimension
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -214,7 +214,7 @@ def windows(x, size, step=1):
 
 # %% wrong: knows one dimension only
 # says: Leading dimensions must stay as they are
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -276,7 +276,7 @@ def windows(x, size, step=1):
 
 # %% wrong: takes T from the first dimension
 # says: The windows run along the last dimension
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def windows(x, size, step=1):
     if size < 1 or step < 1 or size > len(x):
@@ -316,7 +316,7 @@ def windows(x, size, step=1):
 
 # %% wrong: windows of a float copy
 # says: The windows have the dtype of x
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -325,7 +325,7 @@ def windows(x, size, step=1):
 
 # %% wrong: strides of NumPy, back by from_numpy
 # says: What comes back from NumPy has neither x's storage nor x's graph
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def windows(x, size, step=1):
     refuse(x, size, step)

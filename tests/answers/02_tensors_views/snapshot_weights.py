@@ -60,7 +60,7 @@ def snapshot(model):
 
 # %% wrong: the code as given, detach()
 # says: The snapshot changed when the model was trained, because it has other names for the same memory and
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 # lesson
 def snapshot(model):
@@ -69,7 +69,7 @@ def snapshot(model):
 
 # %% wrong: copies the dict only
 # says: The snapshot changed when the model was trained, because it has other names for the same memory and
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 # lesson
 def snapshot(model):
@@ -78,7 +78,7 @@ def snapshot(model):
 
 # %% wrong: shallow copy
 # says: The snapshot changed when the model was trained, because it has other names for the same memory and
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 def snapshot(model):
     return copy.copy(model.state_dict())
@@ -86,7 +86,7 @@ def snapshot(model):
 
 # %% wrong: contiguous() as a copy
 # says: The snapshot changed when the model was trained, because it has other names for the same memory and
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 # lesson
 def snapshot(model):
@@ -95,7 +95,7 @@ def snapshot(model):
 
 # %% wrong: .to('cpu') on a CPU model
 # says: The snapshot changed when the model was trained, because it has other names for the same memory and
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 def snapshot(model):
     return {name: value.to("cpu") for name, value in model.state_dict().items()}
@@ -103,7 +103,7 @@ def snapshot(model):
 
 # %% wrong: .data
 # says: The snapshot changed when the model was trained, because it has other names for the same memory and
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 def snapshot(model):
     return {name: value.data for name, value in model.state_dict().items()}
@@ -111,7 +111,7 @@ def snapshot(model):
 
 # %% wrong: through NumPy with as_tensor
 # says: The snapshot changed when the model was trained, because it has other names for the same memory and
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 def snapshot(model):
     return {name: torch.as_tensor(value.numpy()) for name, value in model.state_dict().items()}
@@ -119,7 +119,7 @@ def snapshot(model):
 
 # %% wrong: clones the parameters only, keeps names for the buffers
 # says: not copies (1.running_mean, 1.running_var, 1.num_batches_tracked)
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 def snapshot(model):
     names = dict(model.named_parameters())
@@ -128,7 +128,7 @@ def snapshot(model):
 
 # %% wrong: clones the parameters, forgets buffers
 # says: Buffers are missing (1.running_mean, 1.running_var, 1.num_batches_tracked)
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 # lesson
 def snapshot(model):
@@ -137,7 +137,7 @@ def snapshot(model):
 
 # %% wrong: takes the floats only
 # says: Entries are missing: 1.num_batches_tracked.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 def snapshot(model):
     return {name: value.clone() for name, value in model.state_dict().items() if value.is_floating_point()}
@@ -266,7 +266,7 @@ def snapshot(model):
 
 # %% wrong: a deep copy of the model instead of a dict
 # says: The snapshot must be a dict from names to tensors; found: Sequential.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 def snapshot(model):
     return copy.deepcopy(model)
@@ -274,7 +274,7 @@ def snapshot(model):
 
 # %% wrong: NumPy arrays
 # says: The snapshot must be a dict from names to tensors; found: ndarray.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 def snapshot(model):
     return {name: value.numpy().copy() for name, value in model.state_dict().items()}
@@ -282,7 +282,7 @@ def snapshot(model):
 
 # %% wrong: returns nothing
 # says: The snapshot must be a dict from names to tensors; found: None.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 def snapshot(model):
     model.best = {name: value.clone() for name, value in model.state_dict().items()}
@@ -312,7 +312,7 @@ def snapshot(model):
 
 # %% wrong: other keys
 # says: Entries are missing: scale, 0.weight
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 1
 def snapshot(model):
     return {"best." + name: value.clone() for name, value in model.state_dict().items()}

@@ -150,7 +150,7 @@ def view_strides(old, steps, wanted):
 
 # %% wrong: None for everything that is not contiguous
 # says: A non-contiguous tensor can also have views: splitting a dimension is always possible, merging only
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def view_strides(shape, stride, new_shape):
@@ -161,7 +161,7 @@ def view_strides(shape, stride, new_shape):
 
 # %% wrong: the strides of a fresh tensor
 # says: These are the strides of a *fresh* tensor of that shape.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def view_strides(shape, stride, new_shape):
@@ -171,7 +171,7 @@ def view_strides(shape, stride, new_shape):
 
 # %% wrong: the merge condition turned round
 # says: Two neighbours merge when one step in the outer one is as far as walking through the inner one
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def view_strides(shape, stride, new_shape):
@@ -187,7 +187,7 @@ def view_strides(shape, stride, new_shape):
 
 # %% wrong: forgets the inner stride
 # says: Two neighbours merge when one step in the outer one is as far as walking through the inner one
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def view_strides(shape, stride, new_shape):
@@ -203,7 +203,7 @@ def view_strides(shape, stride, new_shape):
 
 # %% wrong: never merges
 # says: Two neighbours merge when one step in the outer one is as far as walking through the inner one
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def view_strides(shape, stride, new_shape):
@@ -212,7 +212,7 @@ def view_strides(shape, stride, new_shape):
 
 # %% wrong: merges everything, with the stride of the last dimension
 # says: 8 is not 4 * 1: None.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def view_strides(shape, stride, new_shape):
@@ -224,7 +224,7 @@ def view_strides(shape, stride, new_shape):
 
 # %% wrong: the merged dimension keeps the outer stride
 # says: What has merged takes steps as short as those of the inner dimension.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def view_strides(shape, stride, new_shape):
     new = counted(shape, new_shape)
@@ -239,7 +239,7 @@ def view_strides(shape, stride, new_shape):
 
 # %% wrong: exchanges the parts of a split
 # says: You exchanged the two parts
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def view_strides(shape, stride, new_shape):
     new = counted(shape, new_shape)
@@ -256,7 +256,7 @@ def view_strides(shape, stride, new_shape):
 
 # %% wrong: a new dimension is whole old ones or a part of one
 # says: A new dimension need not be a whole number of old ones
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def view_strides(shape, stride, new_shape):
@@ -282,7 +282,7 @@ def view_strides(shape, stride, new_shape):
 
 # %% wrong: merges only pairs, once
 # says: You said None where there is a view.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # caught: hidden
 def view_strides(shape, stride, new_shape):
@@ -303,7 +303,7 @@ def view_strides(shape, stride, new_shape):
 
 # %% wrong: raises ValueError where a copy would be needed
 # says: None means that a copy would be needed. ValueError is for another number of elements
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def view_strides(shape, stride, new_shape):
     found = filled(glued(shape, stride), counted(shape, new_shape))
@@ -314,7 +314,7 @@ def view_strides(shape, stride, new_shape):
 
 # %% wrong: asks a meta tensor
 # says: You built a tensor and asked it
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def view_strides(shape, stride, new_shape):
@@ -327,7 +327,7 @@ def view_strides(shape, stride, new_shape):
 
 # %% wrong: counts with a tensor
 # says: You built a tensor and asked it
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def view_strides(shape, stride, new_shape):
     new = counted((int(torch.tensor(shape).prod()),), new_shape)
@@ -336,7 +336,7 @@ def view_strides(shape, stride, new_shape):
 
 # %% wrong: asks a NumPy array
 # says: Numbers as large as these fit into no tensor and no array.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def view_strides(shape, stride, new_shape):
@@ -351,7 +351,7 @@ def view_strides(shape, stride, new_shape):
 
 # %% wrong: a list
 # says: Return a tuple of ints, or None.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def view_strides(shape, stride, new_shape):
     found = filled(glued(shape, stride), counted(shape, new_shape))
@@ -360,7 +360,7 @@ def view_strides(shape, stride, new_shape):
 
 # %% wrong: divides with /
 # says: The strides must be Python ints.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def view_strides(shape, stride, new_shape):
     new = counted(shape, new_shape)
@@ -370,7 +370,7 @@ def view_strides(shape, stride, new_shape):
 
 # %% wrong: returns nothing
 # says: is a `return` missing?
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def view_strides(shape, stride, new_shape):
     filled(glued(shape, stride), counted(shape, new_shape))
@@ -378,7 +378,7 @@ def view_strides(shape, stride, new_shape):
 
 # %% wrong: the visible cases by heart
 # says: You said None where there is a view.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # caught: hidden
 def view_strides(shape, stride, new_shape):

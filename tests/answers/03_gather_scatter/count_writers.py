@@ -30,7 +30,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: scatter_ in place of an adding scatter
 # says: Duplicates overwrote each other
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def count_writers(index, dim, shape):
@@ -40,7 +40,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: bincount over all lanes
 # says: All lanes were counted together
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def count_writers(index, dim, shape):
@@ -49,7 +49,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: starts from torch.ones
 # says: The cells without a writer must be 0.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def count_writers(index, dim, shape):
     index = index.long()
@@ -58,7 +58,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: counts along the other dimension
 # says: The counts belong to another dim
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def count_writers(index, dim, shape):
     index = index.long()
@@ -67,7 +67,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: result shaped like index
 # says: The result must have the shape of the target, not of index
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def count_writers(index, dim, shape):
@@ -79,7 +79,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: float counts
 # says: Counts are int64
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def count_writers(index, dim, shape):
     index = index.long()
@@ -140,7 +140,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: scatter_reduce_('sum') onto ones (include_self)
 # says: The cells without a writer must be 0.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def count_writers(index, dim, shape):
     ones = torch.ones(shape, dtype=torch.int64)
@@ -158,7 +158,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: int32 counts
 # says: Counts are int64
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def count_writers(index, dim, shape):
     return torch.zeros(shape, dtype=torch.int32).scatter_add_(
@@ -205,7 +205,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: whether any cell has a writer
 # says: Duplicates overwrote each other
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def count_writers(index, dim, shape):
@@ -364,7 +364,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: bincount over all lanes, given to each of them
 # says: All lanes were counted together
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def count_writers(index, dim, shape):
@@ -376,7 +376,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: bincount of the index on the flattened target
 # says: You counted the entries of index as positions in the flattened target
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def count_writers(index, dim, shape):
     cells = math.prod(shape)
@@ -385,7 +385,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: reads, adds one and writes back
 # says: Duplicates overwrote each other
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def count_writers(index, dim, shape):

@@ -49,7 +49,7 @@ def label_log_prob(logits, labels):
 
 # %% wrong: indexes the class dimension with the labels
 # says: pairs every position with every label
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def label_log_prob(logits, labels):
@@ -58,7 +58,7 @@ def label_log_prob(logits, labels):
 
 # %% wrong: gather with 1-d labels
 # says: ather needs an index with as many dimensions as the input
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def label_log_prob(logits, labels):
@@ -67,7 +67,7 @@ def label_log_prob(logits, labels):
 
 # %% wrong: leaves the size-1 dimension
 # says: The size-1 dimension used for gather is still there
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def label_log_prob(logits, labels):
     return logits.log_softmax(-1).gather(-1, labels.long().unsqueeze(-1))
@@ -83,7 +83,7 @@ def label_log_prob(logits, labels):
 
 # %% wrong: forgets the softmax
 # says: Those are the raw logits
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def label_log_prob(logits, labels):
     return logits.gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
@@ -113,7 +113,7 @@ def label_log_prob(logits, labels):
 
 # %% wrong: log_softmax(dim=0)
 # says: The softmax runs over the wrong dimension
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def label_log_prob(logits, labels):
     return logits.log_softmax(0).gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
@@ -121,7 +121,7 @@ def label_log_prob(logits, labels):
 
 # %% wrong: log_softmax(dim=1), right for a matrix
 # says: The softmax runs over the wrong dimension
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def label_log_prob(logits, labels):
     return logits.log_softmax(1).gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
@@ -139,7 +139,7 @@ def label_log_prob(logits, labels):
 
 # %% wrong: returns the loss
 # says: The sign is wrong
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def label_log_prob(logits, labels):
     return -logits.log_softmax(-1).gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
@@ -147,7 +147,7 @@ def label_log_prob(logits, labels):
 
 # %% wrong: returns the averaged loss
 # says: That is one number for all positions
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def label_log_prob(logits, labels):
     return -F.cross_entropy(logits.reshape(-1, logits.shape[-1]), labels.flatten().long())
@@ -155,7 +155,7 @@ def label_log_prob(logits, labels):
 
 # %% wrong: returns probabilities
 # says: Those are probabilities, not their logarithms.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def label_log_prob(logits, labels):
     return logits.softmax(-1).gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
@@ -358,7 +358,7 @@ def label_log_prob(logits, labels):
 
 # %% wrong: dim 1 for classes, right for a matrix
 # says: Dimension 1 holds them for two-dimensional logits only
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def label_log_prob(logits, labels):
     return logits.log_softmax(1).gather(1, labels.long().unsqueeze(1)).squeeze(1)
@@ -388,7 +388,7 @@ def label_log_prob(logits, labels):
 
 # %% wrong: gathers along dim 0
 # says: You gathered along dim 0
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def label_log_prob(logits, labels):
@@ -397,7 +397,7 @@ def label_log_prob(logits, labels):
 
 # %% wrong: one row of labels, read from the first row of the table
 # says: You read the labels of all positions from the first row
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def label_log_prob(logits, labels):
     return logits.log_softmax(-1).gather(-1, labels.unsqueeze(0)).squeeze(0)

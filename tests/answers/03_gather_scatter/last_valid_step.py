@@ -57,7 +57,7 @@ def last_step(h, lengths):
 
 # %% wrong: the first code as given
 # says: ather needs an index with as many dimensions as h (3): give lengths two more.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def last_step(h, lengths):
@@ -66,7 +66,7 @@ def last_step(h, lengths):
 
 # %% wrong: the second code as given
 # says: fetches one number per sequence, the first feature
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def last_step(h, lengths):
@@ -75,7 +75,7 @@ def last_step(h, lengths):
 
 # %% wrong: index (B, 1, 1) without expand
 # says: ather does not broadcast: an index of shape (B, 1, 1)
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def last_step(h, lengths):
@@ -94,7 +94,7 @@ def last_step(h, lengths):
 
 # %% wrong: leaves the time dimension
 # says: The time dimension of size 1 is still there
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def last_step(h, lengths):
     B, T, D = h.shape
@@ -104,7 +104,7 @@ def last_step(h, lengths):
 
 # %% wrong: uses lengths as positions
 # says: counts, positions start at 0
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def last_step(h, lengths):
     D = h.shape[2]
@@ -113,7 +113,7 @@ def last_step(h, lengths):
 
 # %% wrong: uses lengths as positions, clamped
 # says: counts, positions start at 0
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def last_step(h, lengths):
     D = h.shape[2]
@@ -122,7 +122,7 @@ def last_step(h, lengths):
 
 # %% wrong: indexes the time dimension with all lengths
 # says: gives (B, B, D): every sequence at every length
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def last_step(h, lengths):
     return h[:, lengths - 1]
@@ -130,7 +130,7 @@ def last_step(h, lengths):
 
 # %% wrong: takes the last padded position
 # says: That is the last padded position of all sequences
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def last_step(h, lengths):
     return h[:, -1]
@@ -138,7 +138,7 @@ def last_step(h, lengths):
 
 # %% wrong: averages the valid steps
 # says: Those are averages over the valid steps
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def last_step(h, lengths):
     mask = (torch.arange(h.shape[1]) < lengths[:, None])[..., None]
@@ -459,7 +459,7 @@ def last_step(h, lengths):
 
 # %% wrong: sums the valid steps
 # says: Those are sums over the valid steps; asked for is the last one.
-# says: The first check is not passed yet, and this one goes on from there: begin with that one.
+# says: This check builds on the first one
 # earns: 0 of 3
 def last_step(h, lengths):
     valid = torch.arange(h.shape[1])[None, :, None] < lengths[:, None, None]

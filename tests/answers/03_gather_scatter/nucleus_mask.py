@@ -66,7 +66,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: returns the mask of ranks
 # says: The mask is still in sorted order
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 4
 # lesson
 def nucleus_mask(logits, p):
@@ -77,7 +77,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: gathers with the sort order
 # says: You read with the sort order (gather) where you had to write with it (scatter)
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 4
 # lesson
 def nucleus_mask(logits, p):
@@ -88,7 +88,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: keeps while the sum including the token is <= p
 # says: The token that carries the sum across p is missing
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 4
 # lesson
 def nucleus_mask(logits, p):
@@ -99,7 +99,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: the same, with the best token forced in
 # says: The token that carries the sum across p is missing
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
@@ -111,7 +111,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: shifts a mask that needs no shift
 # says: One token too many
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
@@ -124,7 +124,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: sorts ascending
 # says: You summed from the least probable token up.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
@@ -134,7 +134,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: returns what is dropped
 # says: Those are the tokens to drop
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
@@ -144,7 +144,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: cumulates logits
 # says: The sums run over raw logits
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
@@ -154,7 +154,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: cumulates logits, the token included
 # says: The sums run over raw logits
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
@@ -164,7 +164,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: runs over dim 0
 # says: Each row is its own distribution
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 4
 # lesson
 def nucleus_mask(logits, p):
@@ -175,7 +175,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: softmax over dim 0
 # says: Each row is its own distribution
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
@@ -195,7 +195,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: keeps ceil(p V) tokens
 # says: p is a probability mass, not a share of the vocabulary
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
@@ -288,7 +288,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: returns 0/1 floats
 # says: The mask must be bool
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
@@ -298,7 +298,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: returns the kept tokens
 # says: not the list of kept tokens
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
@@ -330,7 +330,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: stable as a keyword, dim not
 # says: stable is accepted only when dim is given as a keyword
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
@@ -413,7 +413,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: as many tokens in each row as in the first
 # says: Each row decides for itself
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 4
 def nucleus_mask(logits, p):
     if not 0 < p <= 1:
@@ -509,7 +509,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: the token's own probability counted, and gathered with the sort order
 # says: Two mistakes at once
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
@@ -567,7 +567,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: sums without sorting
 # says: You summed the probabilities in the order of the tokens
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 4
 def nucleus_mask(logits, p):
     if not 0 < p <= 1:
@@ -578,7 +578,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: the token numbers to drop, without their rows
 # says: has lost its rows
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 4
 def nucleus_mask(logits, p):
     if not 0 < p <= 1:

@@ -57,7 +57,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: uses labels as index without a new dimension
 # says: labels needs one more (of size 1)
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
@@ -66,7 +66,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: scatters along dim 0
 # says: You scattered along dim 0
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
@@ -75,7 +75,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: scatters a row along dim 0
 # says: You scattered along dim 0
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     return torch.zeros(*labels.shape, num_classes).scatter_(0, labels.unsqueeze(0), 1.0)
@@ -83,7 +83,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: classes in front
 # says: Classes are the last dimension of the result
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     return torch.zeros(num_classes, *labels.shape).scatter_(0, labels.unsqueeze(0), 1.0)
@@ -144,7 +144,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: spreads over the other C-1 classes
 # says: You spread the smoothing over the C-1 other classes, but here it goes over all C, so the label also
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index
@@ -155,7 +155,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: writes 1 - smooth at the label (row sum below 1)
 # says: The rows must sum to 1
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index
@@ -166,7 +166,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: ignores smooth
 # says: `smooth` was not used, but every class should get smooth / C.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index
@@ -260,7 +260,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: uses F.one_hot
 # says: without one_hot and eye: used one_hot
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index
@@ -270,7 +270,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: uses torch.eye
 # says: without one_hot and eye: used eye
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index
@@ -280,7 +280,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: compares labels with arange(C)
 # says: The result must be built with scatter
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index

@@ -47,7 +47,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: scatter_reduce('mean') with its default include_self=True
 # says: The zeros you started from were averaged in
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def segment_mean(values, segment, num_segments):
@@ -57,7 +57,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: forgets to divide
 # says: Those are sums
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     return values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
@@ -65,7 +65,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: divides by len(values)
 # says: You divided by the number of all rows
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     return values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values) / len(values)
@@ -73,7 +73,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: divides by the number of segments
 # says: You divided by the number of segments
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     return values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values) / num_segments
@@ -81,7 +81,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: copies rows instead of adding
 # says: keeps one row per segment
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     return values.new_zeros(num_segments, *values.shape[1:]).scatter(0, expanded(segment, values), values)
@@ -89,7 +89,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: out[segment] += values
 # says: keeps one row per segment
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def segment_mean(values, segment, num_segments):
@@ -101,7 +101,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: scatter_reduce with an (N, 1) index
 # says: Only the first column was reduced
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def segment_mean(values, segment, num_segments):
@@ -112,7 +112,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: scatter with a 1-d index
 # says: A scatter needs an index with as many dimensions as values
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     return values.new_zeros(num_segments, *values.shape[1:]).scatter_reduce(
@@ -176,7 +176,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: treats every run of equal numbers as a segment of its own
 # says: only its last run was counted
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     found, run, sizes = segment.unique_consecutive(return_inverse=True, return_counts=True)
@@ -188,7 +188,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: returns one row for every run
 # says: so every run of equal numbers became a separate segment
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     found, run, sizes = segment.unique_consecutive(return_inverse=True, return_counts=True)
@@ -542,7 +542,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: adds 1e-3 to the sizes
 # says: A small number was added to the sizes
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
@@ -552,7 +552,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: adds 1 to the sizes
 # says: or 1 was added to each size
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
@@ -562,7 +562,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: divides by sizes of shape (S,)
 # says: The sizes were divided along the columns
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
@@ -571,7 +571,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: sorts the segment numbers, not the rows
 # says: You sorted the segment numbers and left the rows where they were
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     segment = segment.sort().values
@@ -582,7 +582,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: reduces runs of rows that are not sorted
 # says: You sorted the segment numbers and left the rows where they were
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     return torch.segment_reduce(values, "mean", lengths=torch.bincount(segment, minlength=num_segments), initial=0)

@@ -50,7 +50,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: the code as given
 # says: Repeated bins lost weights
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def weighted_histogram(bins, weights, n):
@@ -61,7 +61,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: reads, adds and writes back without accumulate, dtype right
 # says: Repeated bins lost weights
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def weighted_histogram(bins, weights, n):
@@ -71,7 +71,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: scatter in place of scatter_add
 # says: Repeated bins lost weights
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def weighted_histogram(bins, weights, n):
@@ -87,7 +87,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: counts instead of sums
 # says: Those are counts; the weights are not used.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def weighted_histogram(bins, weights, n):
     return torch.bincount(bins.flatten(), minlength=n).to(weights.dtype)
@@ -174,7 +174,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: averages
 # says: The weights of a bin are summed, not averaged.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def weighted_histogram(bins, weights, n):
     return weights.new_zeros(n).scatter_reduce(0, bins.flatten(), weights.flatten(), "mean", include_self=False)
@@ -182,7 +182,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: averages with the start value
 # says: Your result is a mean that includes the zero you started from, but it should be the sum.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def weighted_histogram(bins, weights, n):
     return weights.new_zeros(n).scatter_reduce(0, bins.flatten(), weights.flatten(), "mean")
@@ -197,7 +197,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: as many bins as the largest one asks for
 # says: There must be n bins, empty ones at the end included
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # corner: maximum
 def weighted_histogram(bins, weights, n):
@@ -206,7 +206,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: sorts and takes differences, and so forgets empty bins
 # says: There must be n bins
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def weighted_histogram(bins, weights, n):
     found, place = bins.flatten().unique(return_inverse=True)

@@ -77,7 +77,7 @@ def fake_quantize(x, step, limit):
 
 # %% wrong: a constant factor in place of a constant summand
 # says: Within the limits the incoming gradient arrives unchanged, beyond them 0
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def fake_quantize(x, step, limit):
     refuse(step, limit)
@@ -87,7 +87,7 @@ def fake_quantize(x, step, limit):
 
 # %% wrong: round and clamp only
 # says: The gradient is 0 everywhere: round has slope 0
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def fake_quantize(x, step, limit):
@@ -97,7 +97,7 @@ def fake_quantize(x, step, limit):
 
 # %% wrong: detaches the whole result
 # says: x gets no gradient: the whole result is cut off from it.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def fake_quantize(x, step, limit):
     refuse(step, limit)
@@ -108,7 +108,7 @@ def fake_quantize(x, step, limit):
 
 # %% wrong: detaches x and sets requires_grad on the copy
 # says: x gets no gradient: the whole result is cut off from it.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def fake_quantize(x, step, limit):
     refuse(step, limit)
@@ -118,7 +118,7 @@ def fake_quantize(x, step, limit):
 
 # %% wrong: no limit on the tracked side
 # says: Your gradient also passes beyond the limit.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def fake_quantize(x, step, limit):
@@ -129,7 +129,7 @@ def fake_quantize(x, step, limit):
 
 # %% wrong: forgets the detach
 # says: The gradient is 0 everywhere: round has slope 0, and what is added and subtracted again cancels
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def fake_quantize(x, step, limit):
@@ -140,7 +140,7 @@ def fake_quantize(x, step, limit):
 
 # %% wrong: x enters twice
 # says: The gradient is multiplied by something
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def fake_quantize(x, step, limit):
     refuse(step, limit)
@@ -151,7 +151,7 @@ def fake_quantize(x, step, limit):
 
 # %% wrong: the tracked side is in units of step
 # says: The gradient is multiplied by something
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def fake_quantize(x, step, limit):
     refuse(step, limit)
@@ -161,7 +161,7 @@ def fake_quantize(x, step, limit):
 
 # %% wrong: the gradient as large as the number
 # says: Within the limits the incoming gradient arrives unchanged, beyond them 0
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def fake_quantize(x, step, limit):
     refuse(step, limit)
@@ -171,7 +171,7 @@ def fake_quantize(x, step, limit):
 
 # %% wrong: the numbers k
 # says: These are the numbers k; the values are k * step.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def fake_quantize(x, step, limit):
     refuse(step, limit)
@@ -181,7 +181,7 @@ def fake_quantize(x, step, limit):
 
 # %% wrong: no limit at all
 # says: Beyond the limit the value is ±limit * step.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def fake_quantize(x, step, limit):
     refuse(step, limit)
@@ -190,7 +190,7 @@ def fake_quantize(x, step, limit):
 
 # %% wrong: takes the limit for one of x
 # says: The limit counts steps: the values go up to limit * step.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def fake_quantize(x, step, limit):
     refuse(step, limit)
@@ -200,7 +200,7 @@ def fake_quantize(x, step, limit):
 
 # %% wrong: rounds down
 # says: Round to the nearest multiple, not down.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def fake_quantize(x, step, limit):
     refuse(step, limit)
@@ -210,7 +210,7 @@ def fake_quantize(x, step, limit):
 
 # %% wrong: rounds towards zero
 # says: Round to the nearest multiple, not towards 0.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def fake_quantize(x, step, limit):
     refuse(step, limit)
@@ -220,7 +220,7 @@ def fake_quantize(x, step, limit):
 
 # %% wrong: changes x
 # says: Your code changed what the caller passed in
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # says: Your code changed what the caller passed in
 # earns: 0 of 2
 def fake_quantize(x, step, limit):

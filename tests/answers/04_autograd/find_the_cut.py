@@ -70,7 +70,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 # %% wrong: adds zero times the target's output
 # says: The target learns: the loss leads back to view_b, target.weight, target.bias.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def agreement_loss(online, target, log_scale, view_a, view_b):
     p = F.normalize(online(view_a), dim=-1)
@@ -81,7 +81,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 # %% wrong: the given code
 # says: The loss is a new leaf: torch.tensor(….tolist()) copies numbers
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def agreement_loss(online, target, log_scale, view_a, view_b):
@@ -96,7 +96,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 # %% wrong: takes online out of no_grad, leaves the new tensor
 # says: The loss is a new leaf: torch.tensor(….tolist()) copies numbers
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def agreement_loss(online, target, log_scale, view_a, view_b):
@@ -109,7 +109,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 # %% wrong: drops the new tensor only, so that nothing is recorded
 # says: The loss is a leaf: nothing was recorded on the way to it
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def agreement_loss(online, target, log_scale, view_a, view_b):
@@ -123,7 +123,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 # %% wrong: the loss under no_grad, and no requires_grad_
 # says: The loss is not tracked: every way back to online and log_scale is cut.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 @torch.no_grad()
 def agreement_loss(online, target, log_scale, view_a, view_b):
@@ -134,7 +134,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 # %% wrong: repairs all but the no_grad
 # says: No gradient reaches online: its forward runs under no_grad.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def agreement_loss(online, target, log_scale, view_a, view_b):
@@ -146,7 +146,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 # %% wrong: detaches both outputs
 # says: No gradient reaches online, although its forward was recorded: its output was cut later
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def agreement_loss(online, target, log_scale, view_a, view_b):
     p = F.normalize(online(view_a), dim=-1).detach()
@@ -156,7 +156,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 # %% wrong: leaves .item() and .data
 # says: log_scale gets no gradient, or half of it: no_grad, .item(), .data, detach and float() leave the graph.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def agreement_loss(online, target, log_scale, view_a, view_b):
@@ -169,7 +169,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 # %% wrong: leaves .data
 # says: log_scale gets no gradient, or half of it
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def agreement_loss(online, target, log_scale, view_a, view_b):
@@ -181,7 +181,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 # %% wrong: leaves .item()
 # says: log_scale gets no gradient, or half of it
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def agreement_loss(online, target, log_scale, view_a, view_b):
@@ -192,7 +192,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 # %% wrong: a gradient for log_scale with the other sign
 # says: The gradient of log_scale is not that of the formula.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def agreement_loss(online, target, log_scale, view_a, view_b):
     p = F.normalize(online(view_a), dim=-1)
@@ -203,7 +203,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 # %% wrong: removes every cut
 # says: The target learns: the loss leads back to view_b, target.weight, target.bias. Its forward must be under no_grad
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def agreement_loss(online, target, log_scale, view_a, view_b):
@@ -214,7 +214,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 # %% wrong: detaches view_b in place of the target's output
 # says: The target learns: the loss leads back to target.weight, target.bias.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def agreement_loss(online, target, log_scale, view_a, view_b):
     p = F.normalize(online(view_a), dim=-1)
@@ -224,7 +224,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 # %% wrong: leaves out the target's parameters, and keeps its way back to view_b
 # says: The target's parameters are left out, but its way back to view_b is not
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def agreement_loss(online, target, log_scale, view_a, view_b):
     constants = {name: p.detach() for name, p in target.named_parameters()}
@@ -235,7 +235,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 # %% wrong: a hook that sends zeros to the target
 # says: The target learns: the loss leads back to view_b, target.weight, target.bias.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def agreement_loss(online, target, log_scale, view_a, view_b):
     p = F.normalize(online(view_a), dim=-1)
@@ -247,7 +247,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 # %% wrong: detaches view_a too
 # says: view_a gets no gradient: it was cut on its way in.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def agreement_loss(online, target, log_scale, view_a, view_b):
     p = F.normalize(online(view_a.detach()), dim=-1)
@@ -257,7 +257,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 # %% wrong: the target under inference_mode
 # says: A result of inference_mode can't be kept for backward. Use no_grad, or detach.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def agreement_loss(online, target, log_scale, view_a, view_b):
     p = F.normalize(online(view_a), dim=-1)
@@ -268,7 +268,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 # %% wrong: detaches the lengths of the vectors
 # says: The gradients of online are not those of the formula with the output of target as a constant.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def agreement_loss(online, target, log_scale, view_a, view_b):
     p, t = online(view_a), target(view_b).detach()
@@ -278,7 +278,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 # %% wrong: forgets to normalise the target
 # says: The value of the loss has changed. It was right; only the cuts are wrong.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def agreement_loss(online, target, log_scale, view_a, view_b):
     p = F.normalize(online(view_a), dim=-1)
@@ -288,7 +288,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 # %% wrong: returns the losses of the samples
 # says: The loss is a mean: 0-d, not of shape (3,).
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def agreement_loss(online, target, log_scale, view_a, view_b):
     p = F.normalize(online(view_a), dim=-1)
@@ -298,7 +298,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 # %% wrong: returns nothing
 # says: Nothing came back: is a `return` missing? Return the loss.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def agreement_loss(online, target, log_scale, view_a, view_b):
     p = F.normalize(online(view_a), dim=-1)
@@ -308,7 +308,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 # %% wrong: returns a number
 # says: The loss must be a tensor.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def agreement_loss(online, target, log_scale, view_a, view_b):
     p = F.normalize(online(view_a), dim=-1)
@@ -318,7 +318,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 # %% wrong: runs backward itself and returns the loss
 # says: Your agreement_loss runs backward itself
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def agreement_loss(online, target, log_scale, view_a, view_b):
     p = F.normalize(online(view_a), dim=-1)
@@ -377,7 +377,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 # %% wrong: fills the target's gradients with zeros
 # says: The .grad of target.weight, target.bias is not what it was before the call.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def agreement_loss(online, target, log_scale, view_a, view_b):
     p = F.normalize(online(view_a), dim=-1)
@@ -450,7 +450,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 # %% wrong: log_scale's exponential stays under no_grad
 # says: or half of it: no_grad
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def agreement_loss(online, target, log_scale, view_a, view_b):
@@ -463,7 +463,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 # %% wrong: the target runs on detached parameters, and view_b is tracked
 # says: its way back to view_b is not
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def agreement_loss(online, target, log_scale, view_a, view_b):
     constants = {name: p.detach() for name, p in target.named_parameters()}

@@ -254,7 +254,7 @@ interp = operator(fake=lambda x, xp, fp: torch.empty_like(x))
 
 # %% wrong: no register_autograd
 # says: There is no gradient: register_autograd is missing, or setup_context saved nothing.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 interp = operator(backward=None)
@@ -262,7 +262,7 @@ interp = operator(backward=None)
 
 # %% wrong: setup_context saves nothing
 # says: There is no gradient: register_autograd is missing, or setup_context saved nothing.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def keep(ctx, inputs, output):
@@ -279,7 +279,7 @@ interp = operator(backward=unpacked, keep=keep)
 
 # %% wrong: setup_context with other names
 # says: `register_autograd` calls setup_context by the names of its parameters
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def keep(ctx, arguments, result):
     ctx.save_for_backward(*arguments)
@@ -290,7 +290,7 @@ interp = operator(keep=keep)
 
 # %% wrong: backward returns two values
 # says: `backward` returns one value for each argument: x, None for xp, fp.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def two(ctx, g):
     return of_x(g, *ctx.saved_tensors), of_fp(g, *ctx.saved_tensors)
@@ -384,7 +384,7 @@ interp = operator(backward=gradients(of_fp=lambda g, x, xp, fp: of_fp(g * ((x >=
 
 # %% wrong: continues the end segments
 # says: Outside the table the values are constant; you extrapolated the last segment.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # says: The values are not those of np.interp
 # earns: 0 of 3
 def extrapolated(x, xp, fp):
@@ -397,7 +397,7 @@ interp = operator(extrapolated, backward=gradients(end_slopes, beyond))
 
 # %% wrong: takes the previous entry
 # says: That is the nearest (or previous) entry, not the interpolated value.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # says: The values are not those of np.interp
 # earns: 0 of 3
 interp = operator(lambda x, xp, fp: fp[(torch.searchsorted(xp, x.to(xp.dtype), right=True) - 1).clamp(0)].to(x.dtype))
@@ -431,7 +431,7 @@ interp = operator(backward=gradients(of_fp=exchanged))
 
 # %% wrong: writes the result into x and returns x
 # says: The result must be new memory: an operator with mutates_args=() may neither return nor change an input.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 interp = operator(lambda x, xp, fp: x.copy_(values(x, xp, fp)))
 
@@ -439,7 +439,7 @@ interp = operator(lambda x, xp, fp: x.copy_(values(x, xp, fp)))
 # %% wrong: clamps x in place
 # says: The result must be new memory: an operator with mutates_args=() may neither return nor change an input.
 # says: Your code changed what the caller passed in
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 interp = operator(lambda x, xp, fp: values(x.clamp_(xp[0].item(), xp[-1].item()), xp, fp))
 
@@ -452,7 +452,7 @@ interp = operator(lambda x, xp, fp: torch.as_tensor(np.interp(x.numpy(), xp.nump
 
 # %% wrong: float32 always
 # says: The dtype is wrong: expected torch.float64, got torch.float32.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # says: The result must have the dtype of x: expected torch.float64, got torch.float32.
 # earns: 0 of 3
 interp = operator(lambda x, xp, fp: values(x, xp, fp).float())
@@ -547,7 +547,7 @@ interp = operator(backward=gradients(of_fp=viewed))
 
 # %% wrong: returns a flat tensor
 # says: The shape is wrong: expected shape
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # says: The result has the shape of x
 # earns: 0 of 3
 interp = operator(lambda x, xp, fp: values(x, xp, fp).flatten())

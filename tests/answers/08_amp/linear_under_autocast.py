@@ -60,7 +60,7 @@ def linear(x, weight, bias):
 
 # %% wrong: the given code
 # says: Backward runs outside the region, where nothing casts.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 class LinearFn(torch.autograd.Function):
@@ -81,7 +81,7 @@ def linear(x, weight, bias):
 
 # %% wrong: casts everything up in backward
 # says: The two products of backward run in float32: correct, but slow.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 class LinearFn(torch.autograd.Function):
     @staticmethod
@@ -186,7 +186,7 @@ def linear(x, weight, bias):
 
 # %% wrong: only custom_fwd
 # says: Backward runs outside the region, where nothing casts.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 class LinearFn(torch.autograd.Function):
@@ -208,7 +208,7 @@ def linear(x, weight, bias):
 
 # %% wrong: no Function at all
 # says: Go through your own Function: its node must be the grad_fn of the result.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def linear(x, weight, bias):
     return F.linear(x, weight, bias)
@@ -260,7 +260,7 @@ def linear(x, weight, bias):
 
 # %% wrong: returns nothing
 # says: Nothing came back: is a `return` missing?
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def linear(x, weight, bias):
     F.linear(x, weight, bias)
@@ -268,7 +268,7 @@ def linear(x, weight, bias):
 
 # %% wrong: only custom_bwd
 # says: custom_bwd needs what custom_fwd stores in ctx
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 class LinearFn(torch.autograd.Function):
     @staticmethod

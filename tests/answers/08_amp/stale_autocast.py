@@ -96,7 +96,7 @@ def fit(model, optimizer, batches):
 
 # %% wrong: drops autocast
 # says: The products no longer run in bfloat16: autocast is what the loop is about.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def fit(model, optimizer, batches):
     losses = []
@@ -111,7 +111,7 @@ def fit(model, optimizer, batches):
 
 # %% wrong: casts the model to bfloat16
 # says: The parameters changed dtype. Rounded weights lose small updates; autocast casts copies.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def fit(model, optimizer, batches):
     model.bfloat16()
@@ -128,7 +128,7 @@ def fit(model, optimizer, batches):
 
 # %% wrong: switches the cache off globally and leaves it so
 # says: The caller's autocast state is different afterwards.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def fit(model, optimizer, batches):
     torch.set_autocast_cache_enabled(False)
@@ -219,7 +219,7 @@ def fit(model, optimizer, batches):
 
 # %% wrong: returns nothing
 # says: Nothing came back: is a `return` missing? Return the list of losses.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def fit(model, optimizer, batches):
     for x, y in batches:
@@ -232,7 +232,7 @@ def fit(model, optimizer, batches):
 
 # %% wrong: the loss by hand, in bfloat16
 # says: The loss was computed in bfloat16, which keeps two or three digits of it: autocast runs F.mse_loss
-# says: The first check is not passed yet, and this one goes on from there: begin with that one.
+# says: This check builds on the first one
 # earns: 0 of 2
 def fit(model, optimizer, batches):
     losses = []

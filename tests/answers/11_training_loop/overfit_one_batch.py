@@ -107,7 +107,7 @@ def why_not(step, weights, floor=0.01, max_steps=300, old=None, first=None, loss
 
 # %% wrong: compares the weights with themselves
 # says: All weights change here. You compared the weights with themselves. Keep clones, not the tensors.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 why_not = asked(copied=lambda w: w)
@@ -115,7 +115,7 @@ why_not = asked(copied=lambda w: w)
 
 # %% wrong: detach alone is a copy
 # says: All weights change here. You compared the weights with themselves. Keep clones, not the tensors.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 why_not = asked(copied=lambda w: w.detach())
@@ -140,7 +140,7 @@ def why_not(step, weights, floor=0.01, max_steps=300):
 
 # %% wrong: does not look at the weights at all
 # says: The loss is constant because the weights don't change. Look at the weights, not only at the loss (with
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 why_not = asked(same=lambda a, b: False)
@@ -182,7 +182,7 @@ def why_not(step, weights, floor=0.01, max_steps=300):
 
 # %% wrong: does not ask for nan and inf
 # says: The loss became nan: nan < floor is False and nan > first is False. Ask for isfinite.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 why_not = asked(finite=lambda loss: True)
@@ -214,7 +214,7 @@ def why_not(step, weights, floor=0.01, max_steps=300):
 
 # %% wrong: looks at floor only after all calls
 # says: You call step too often. Stop after a loss that is below floor, nan or inf, and after max_steps calls.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def why_not(step, weights, floor=0.01, max_steps=300):
@@ -242,7 +242,7 @@ why_not = asked(same=torch.equal)
 
 # %% wrong: says "fits" when the loss has fallen to half
 # says: The weights change and the loss falls, but never below floor, so it is 'stuck'
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 why_not = asked(low=lambda losses, floor: losses[-1] < losses[0] * 0.6)
@@ -264,14 +264,14 @@ def why_not(step, weights, floor=0.01, max_steps=300):
 
 # %% wrong: says "fits" as soon as the loss has fallen to a fifth
 # says: You stopped early, but a loss may rise for a while and fall later. Before max_steps, only a loss that is
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 why_not = asked(low=lambda losses, floor: losses[-1] < losses[0] / 5)
 
 
 # %% wrong: falls, and so it is not stuck
 # says: The weights change and the loss falls, but never below floor, so it is 'stuck'
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def why_not(step, weights, floor=0.01, max_steps=300):
     came = asked()(step, weights, floor, max_steps)
@@ -339,7 +339,7 @@ why_not = asked(compare="first")
 
 # %% wrong: gives up when the first call moves nothing
 # says: You stopped early, but a loss may rise for a while and fall later. Before max_steps, only a loss that is
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def why_not(step, weights, floor=0.01, max_steps=300):
     before = [w.detach().clone() for w in weights]
@@ -383,28 +383,28 @@ why_not = asked(still_first=False)
 
 # %% wrong: one call before the loop
 # says: You call step too often. Stop after a loss that is below floor, nan or inf, and after max_steps calls.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 why_not = asked(probe=True)
 
 
 # %% wrong: one call too few
 # says: You stopped early, but a loss may rise for a while and fall later. Before max_steps, only a loss that is
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 why_not = asked(last=-1)
 
 
 # %% wrong: one call too many
 # says: You call step too often. Stop after a loss that is below floor, nan or inf, and after max_steps calls.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 why_not = asked(last=1)
 
 
 # %% wrong: until it fits
 # says: You call step too often. Stop after a loss that is below floor, nan or inf, and after max_steps calls.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def why_not(step, weights, floor=0.01, max_steps=300):
     while (loss := step()) >= floor:
@@ -414,7 +414,7 @@ def why_not(step, weights, floor=0.01, max_steps=300):
 
 # %% wrong: step under no_grad
 # says: Each step trains, so it needs gradients. Don't call it under no_grad.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 @torch.no_grad()
 def why_not(step, weights, floor=0.01, max_steps=300):
@@ -423,7 +423,7 @@ def why_not(step, weights, floor=0.01, max_steps=300):
 
 # %% wrong: puts the weights back
 # says: Your function changed the weights, their gradients or their flags. Only read them.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def why_not(step, weights, floor=0.01, max_steps=300):
     before = [w.detach().clone() for w in weights]
@@ -436,7 +436,7 @@ def why_not(step, weights, floor=0.01, max_steps=300):
 
 # %% wrong: zeroes the gradients
 # says: Your function changed the weights, their gradients or their flags. Only read them.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def why_not(step, weights, floor=0.01, max_steps=300):
     came = asked()(step, weights, floor, max_steps)
@@ -538,7 +538,7 @@ why_not = asked(
 
 # %% wrong: True or False
 # says: Return one of the strings
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def why_not(step, weights, floor=0.01, max_steps=300):
     return asked()(step, weights, floor, max_steps) == "fits"
@@ -546,7 +546,7 @@ def why_not(step, weights, floor=0.01, max_steps=300):
 
 # %% wrong: prints
 # says: Return one of the strings
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def why_not(step, weights, floor=0.01, max_steps=300):
     print(asked()(step, weights, floor, max_steps))

@@ -69,7 +69,7 @@ def learning_rate(step, peak, warmup, total, floor):
 
 # %% wrong: step / warmup
 # says: The rate of step 0 must be peak / warmup
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def learning_rate(step, peak, warmup, total, floor):
@@ -81,7 +81,7 @@ def learning_rate(step, peak, warmup, total, floor):
 
 # %% wrong: the cosine counts from step 0
 # says: The cosine starts at peak after the warm-up. Don't count its steps from step 0.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def learning_rate(step, peak, warmup, total, floor):
     if step < warmup:
@@ -91,7 +91,7 @@ def learning_rate(step, peak, warmup, total, floor):
 
 # %% wrong: the fall takes total steps
 # says: The fall takes total - warmup steps, not total, because it must end in step total.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def learning_rate(step, peak, warmup, total, floor):
     if step < warmup:
@@ -111,7 +111,7 @@ def learning_rate(step, peak, warmup, total, floor):
 
 # %% wrong: falls to zero
 # says: The cosine must end at floor.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def learning_rate(step, peak, warmup, total, floor):
     if step < warmup:
@@ -121,7 +121,7 @@ def learning_rate(step, peak, warmup, total, floor):
 
 # %% wrong: falls to zero, cut off at floor
 # says: Your cosine falls to zero and is cut off at floor, so it gets there too early. It must end at floor.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def learning_rate(step, peak, warmup, total, floor):
     if step < warmup:
@@ -131,7 +131,7 @@ def learning_rate(step, peak, warmup, total, floor):
 
 # %% wrong: floor is added to the whole cosine
 # says: The cosine has the height peak - floor, but yours starts above peak.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def learning_rate(step, peak, warmup, total, floor):
     if step < warmup:
@@ -151,7 +151,7 @@ def learning_rate(step, peak, warmup, total, floor):
 
 # %% wrong: the rate is a tensor
 # says: The rate must be a float, not of type Tensor.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def learning_rate(step, peak, warmup, total, floor):
     if step < warmup:
@@ -162,7 +162,7 @@ def learning_rate(step, peak, warmup, total, floor):
 
 # %% wrong: decay in the gradient
 # says: You add the decay to the gradient, as Adam does. AdamW shrinks the weight itself.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def step_of(p, own, lr, betas, eps, weight_decay):
@@ -172,7 +172,7 @@ def step_of(p, own, lr, betas, eps, weight_decay):
 
 # %% wrong: no correction
 # says: Moments that start at zero are too small at first. Divide both by 1 - beta ** t.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def step_of(p, own, lr, betas, eps, weight_decay):
@@ -183,7 +183,7 @@ def step_of(p, own, lr, betas, eps, weight_decay):
 
 # %% wrong: only the first moment is corrected
 # says: Moments that start at zero are too small at first. Divide both by 1 - beta ** t.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def step_of(p, own, lr, betas, eps, weight_decay):
     m, _ = moments(own, p.grad, betas)
@@ -193,7 +193,7 @@ def step_of(p, own, lr, betas, eps, weight_decay):
 
 # %% wrong: counts from 0
 # says: You divide by 0: 1 - beta ** t is 0 for t = 0. The first step counts as t = 1.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def fresh(p):
     return {"t": -1, "m": torch.zeros_like(p), "v": torch.zeros_like(p)}
@@ -201,7 +201,7 @@ def fresh(p):
 
 # %% wrong: eps inside the root
 # says: Add `eps` after the square root, not inside.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def step_of(p, own, lr, betas, eps, weight_decay):
     m, v = moments(own, p.grad, betas)
@@ -211,7 +211,7 @@ def step_of(p, own, lr, betas, eps, weight_decay):
 
 # %% wrong: eps before the correction
 # says: Add `eps` last, to the root of the corrected moment. You correct `eps` along with the moment.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def step_of(p, own, lr, betas, eps, weight_decay):
     moments(own, p.grad, betas)
@@ -222,7 +222,7 @@ def step_of(p, own, lr, betas, eps, weight_decay):
 
 # %% wrong: decays everything
 # says: Parameters with fewer than two dimensions must not decay.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 @torch.no_grad()
 def adamw_step(params, state, lr, betas, eps, weight_decay):
@@ -256,7 +256,7 @@ def adamw_step(params, state, lr, betas, eps, weight_decay):
 
 # %% wrong: the decay after the step
 # says: The decay must come before the step and use the old weight.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def step_of(p, own, lr, betas, eps, weight_decay):
     m, v = moments(own, p.grad, betas)
@@ -266,7 +266,7 @@ def step_of(p, own, lr, betas, eps, weight_decay):
 
 # %% wrong: the decay without lr
 # says: The decay of a step is lr * weight_decay, not weight_decay alone.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def step_of(p, own, lr, betas, eps, weight_decay):
     m, v = moments(own, p.grad, betas)
@@ -276,7 +276,7 @@ def step_of(p, own, lr, betas, eps, weight_decay):
 
 # %% wrong: no decay
 # says: The matrix does not decay.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def step_of(p, own, lr, betas, eps, weight_decay):
     m, v = moments(own, p.grad, betas)
@@ -366,7 +366,7 @@ def adamw_step(params, state, lr, betas, eps, weight_decay):
 
 # %% wrong: a new tensor in place of the parameter
 # says: The parameters haven't changed, because `p = p - …` makes a new tensor.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def step_of(p, own, lr, betas, eps, weight_decay):
     m, v = moments(own, p.grad, betas)
@@ -376,7 +376,7 @@ def step_of(p, own, lr, betas, eps, weight_decay):
 
 # %% wrong: new memory for the parameter
 # says: The parameters have different memory, or are no longer leaves that require grad. Update them in place.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def step_of(p, own, lr, betas, eps, weight_decay):
     m, v = moments(own, p.grad, betas)
@@ -400,7 +400,7 @@ def adamw_step(params, state, lr, betas, eps, weight_decay):
 
 # %% wrong: changes the gradient
 # says: Your code changed a gradient. Only read gradients.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def step_of(p, own, lr, betas, eps, weight_decay):
     m, v = moments(own, p.grad, betas)
@@ -411,7 +411,7 @@ def step_of(p, own, lr, betas, eps, weight_decay):
 
 # %% wrong: torch.optim
 # says: Write AdamW yourself, without torch.optim.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def adamw_step(params, state, lr, betas, eps, weight_decay):
     if "it" not in state:
@@ -447,7 +447,7 @@ def learning_rate(step, peak, warmup, total, floor):
 
 # %% wrong: nanoGPT's warm-up
 # says: You divide by warmup + 1, so the climb ends one step too late. The rate must be peak in step warmup - 1.
-# says: The first check is not passed yet, and this one goes on from there: begin with that one.
+# says: This check builds on the first one
 # earns: 0 of 2
 def learning_rate(step, peak, warmup, total, floor):
     if step < warmup:

@@ -70,7 +70,7 @@ def causal_attention(q, k, v, valid):
 
 # %% wrong: the given code
 # says: Position t sees position t + 1: tril(1) keeps one diagonal too many.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def causal_attention(q, k, v, valid):
@@ -84,7 +84,7 @@ def causal_attention(q, k, v, valid):
 
 # %% wrong: tril(1)
 # says: Position t sees position t + 1: tril(1) keeps one diagonal too many.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def causal_attention(q, k, v, valid):
@@ -94,7 +94,7 @@ def causal_attention(q, k, v, valid):
 
 # %% wrong: tril(-1)
 # says: Position t does not see itself. Keep the diagonal (tril(), not tril(-1)).
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def causal_attention(q, k, v, valid):
     T = q.shape[-2]
@@ -103,7 +103,7 @@ def causal_attention(q, k, v, valid):
 
 # %% wrong: triu()
 # says: The mask is upside down: position t sees what comes after it instead of what comes before it.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def causal_attention(q, k, v, valid):
     T = q.shape[-2]
@@ -112,7 +112,7 @@ def causal_attention(q, k, v, valid):
 
 # %% wrong: fills where the mask of what is seen is True
 # says: The mask is upside down: position t sees what comes after it instead of what comes before it.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def causal_attention(q, k, v, valid):
     scores = q @ k.mT / q.shape[-1] ** 0.5
@@ -121,7 +121,7 @@ def causal_attention(q, k, v, valid):
 
 # %% wrong: no mask for the future
 # says: Position t sees the whole future. Only positions s <= t may have a weight.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def causal_attention(q, k, v, valid):
@@ -131,7 +131,7 @@ def causal_attention(q, k, v, valid):
 
 # %% wrong: scores not divided
 # says: Scores must be divided by the square root of D.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def causal_attention(q, k, v, valid):
     return attend(q, k, v, valid, root=1)
@@ -139,7 +139,7 @@ def causal_attention(q, k, v, valid):
 
 # %% wrong: divided by D
 # says: Scores must be divided by the square root of D.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def causal_attention(q, k, v, valid):
@@ -148,7 +148,7 @@ def causal_attention(q, k, v, valid):
 
 # %% wrong: divided by the root of T
 # says: Scores must be divided by the square root of D, not of T.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def causal_attention(q, k, v, valid):
     return attend(q, k, v, valid, root=q.shape[-2] ** 0.5)
@@ -156,7 +156,7 @@ def causal_attention(q, k, v, valid):
 
 # %% wrong: valid laid over the queries
 # says: You applied `valid` to the queries. It says which keys may be attended to (valid[:, None, None, :]).
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def causal_attention(q, k, v, valid):
@@ -167,7 +167,7 @@ def causal_attention(q, k, v, valid):
 
 # %% wrong: valid laid over queries and keys
 # says: The query of a padded position must be computed like any other. Padding only affects keys.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def causal_attention(q, k, v, valid):
     return attend(q, k, v, valid, keys=keys_of(q, valid) & valid[:, None, :, None])
@@ -175,7 +175,7 @@ def causal_attention(q, k, v, valid):
 
 # %% wrong: valid is not used
 # says: `valid` makes no difference, so padded positions are keys like all others.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def causal_attention(q, k, v, valid):
     return attend(q, k, v, torch.ones_like(valid))
@@ -183,7 +183,7 @@ def causal_attention(q, k, v, valid):
 
 # %% wrong: takes True for padding
 # says: False marks padding
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def causal_attention(q, k, v, valid):
     return attend(q, k, v, ~valid if not valid.all() else valid)
@@ -191,7 +191,7 @@ def causal_attention(q, k, v, valid):
 
 # %% wrong: valid without dimensions for heads and queries
 # says: it must broadcast as (B, 1, 1, T)
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def causal_attention(q, k, v, valid):
     T = q.shape[-2]
@@ -200,7 +200,7 @@ def causal_attention(q, k, v, valid):
 
 # %% wrong: masked after the softmax
 # says: You mask after the softmax, so the weights do not sum to one.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def causal_attention(q, k, v, valid):
     k, v = cleared(k, valid), cleared(v, valid)
@@ -209,7 +209,7 @@ def causal_attention(q, k, v, valid):
 
 # %% wrong: only the padding is masked after the softmax
 # says: You mask after the softmax, so the weights do not sum to one.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def causal_attention(q, k, v, valid):
     T = q.shape[-2]
@@ -219,7 +219,7 @@ def causal_attention(q, k, v, valid):
 
 # %% wrong: softmax over the queries
 # says: The weights of a query must sum to one over the KEYS
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def causal_attention(q, k, v, valid):
     k, v = cleared(k, valid), cleared(v, valid)
@@ -229,7 +229,7 @@ def causal_attention(q, k, v, valid):
 
 # %% wrong: calls scaled_dot_product_attention
 # says: Write the mask and the softmax yourself, without scaled_dot_product_attention.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def causal_attention(q, k, v, valid):
     keys = keys_of(q, valid)
@@ -400,7 +400,7 @@ def causal_attention(q, k, v, valid):
 
 # %% wrong: heads first
 # says: The result must have the shape of q:
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def causal_attention(q, k, v, valid):
     return attend(q, k, v, valid).transpose(1, 2)

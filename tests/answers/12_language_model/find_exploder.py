@@ -96,7 +96,7 @@ def first_exploding(model, x, limit):
 
 # %% wrong: the last hit
 # says: You return the last output over the limit, not the first.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def first_exploding(model, x, limit):
@@ -114,7 +114,7 @@ def first_exploding(model, x, limit):
 
 # %% wrong: containers too, the shortest name
 # says: Name the layer without children, not the container around it.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def first_exploding(model, x, limit):
     hits = [hit for hit in sizes_of(model, x, modules=lambda m: m.named_modules()) if not hit[1] <= limit]
@@ -123,7 +123,7 @@ def first_exploding(model, x, limit):
 
 # %% wrong: mean of the values
 # says: In a mean (or sum) the values cancel. The size is the root of the mean SQUARE.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def first_exploding(model, x, limit):
     return first(sizes_of(model, x, lambda out: abs(out.float().mean().item())), limit)
@@ -131,7 +131,7 @@ def first_exploding(model, x, limit):
 
 # %% wrong: the largest value
 # says: You return the largest value, but one outlier is no explosion here. The size is the root mean square.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def first_exploding(model, x, limit):
     return first(sizes_of(model, x, lambda out: out.abs().max().item()), limit)
@@ -139,7 +139,7 @@ def first_exploding(model, x, limit):
 
 # %% wrong: the norm
 # says: A norm grows with the number of values. The size is the root of the MEAN square.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def first_exploding(model, x, limit):
     return first(sizes_of(model, x, lambda out: out.norm().item()), limit)
@@ -147,7 +147,7 @@ def first_exploding(model, x, limit):
 
 # %% wrong: without the root
 # says: You return the mean square. The size is its root.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def first_exploding(model, x, limit):
     return first(sizes_of(model, x, lambda out: out.square().mean().item()), limit)

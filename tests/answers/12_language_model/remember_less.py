@@ -119,7 +119,7 @@ def remember_less(block, x):
 
 # %% wrong: plain block(x)
 # says: bytes in addition to x and the block. Run the forward pass without a graph, and keep nothing that it
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def remember_less(block, x):
     return block(x)
@@ -127,7 +127,7 @@ def remember_less(block, x):
 
 # %% wrong: dice not restored
 # says: The second run drew different random numbers, so the gradients belong to a different dropout mask. Save
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 class OtherDice(Lean):
@@ -176,7 +176,7 @@ def remember_less(block, x):
 
 # %% wrong: a seed of its own in both runs
 # says: The result is not block(x).
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 class Seeded(Lean):
     @staticmethod
@@ -191,7 +191,7 @@ def remember_less(block, x):
 
 # %% wrong: the gradient of x only
 # says: The parameters got no gradient. Pass them to apply() and return their gradients as well.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 class OnlyX(Lean):
     @classmethod
@@ -270,7 +270,7 @@ def remember_less(block, x):
 
 # %% wrong: the incoming gradient is left out
 # says: The result is right, but the gradient of x and 0.weight and 0.bias and 3.weight and 3.bias is wrong.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 class NoIncoming(Lean):
     @classmethod
@@ -284,7 +284,7 @@ def remember_less(block, x):
 
 # %% wrong: torch.utils.checkpoint
 # says: Write the Function yourself, without torch.utils.checkpoint.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def remember_less(block, x):
     return checkpoint(block, x, use_reentrant=False)
@@ -292,7 +292,7 @@ def remember_less(block, x):
 
 # %% wrong: torch.utils.checkpoint behind a Function that does nothing
 # says: Write the Function yourself, without torch.utils.checkpoint.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 class Same(torch.autograd.Function):
     @staticmethod
@@ -310,7 +310,7 @@ def remember_less(block, x):
 
 # %% wrong: torch.utils.checkpoint with its own Function
 # says: Write the Function yourself, without torch.utils.checkpoint.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def remember_less(block, x):
     return checkpoint(block, x, use_reentrant=True)
@@ -318,7 +318,7 @@ def remember_less(block, x):
 
 # %% wrong: the intermediate results hang on ctx
 # says: bytes in addition to x and the block. Run the forward pass without a graph, and keep nothing that it
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 class Hoarder(torch.autograd.Function):
     @staticmethod
@@ -342,7 +342,7 @@ def remember_less(block, x):
 
 # %% wrong: keeps a copy of x
 # says: bytes in addition to x and the block. Run the forward pass without a graph, and keep nothing that it
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 class Copied(Lean):
     @staticmethod
@@ -404,7 +404,7 @@ def remember_less(block, x):
 
 # %% wrong: the second run is that of a copy of the block
 # says: The parameters got no gradient. Pass them to apply() and return their gradients as well.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 class OfCopy(Lean):
     @classmethod
@@ -516,7 +516,7 @@ def remember_less(block, x):
 
 # %% wrong: without enable_grad
 # says: Inside `backward` gradients are switched off, so the second run has no graph: run the block under
-# says: The first check is not passed yet, and this one goes on from there: begin with that one.
+# says: This check builds on the first one
 # earns: 0 of 2
 class Recomputed(Lean):
     @classmethod

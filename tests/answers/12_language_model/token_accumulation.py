@@ -107,7 +107,7 @@ def train_step(model, optimizer, micro, clip):
 
 # %% wrong: the code as given
 # says: Return the mean over all targets, not the last micro-batch's loss.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def train_step(model, optimizer, micro, clip):
@@ -123,7 +123,7 @@ def train_step(model, optimizer, micro, clip):
 
 # %% wrong: the mean of means
 # says: Every micro-batch counts the same, however many targets it has. Divide summed losses by the number of
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def train_step(model, optimizer, micro, clip):
@@ -135,7 +135,7 @@ def train_step(model, optimizer, micro, clip):
 
 # %% wrong: the mean of means in the gradient only
 # says: Every micro-batch counts the same, however many targets it has. Divide summed losses by the number of
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def train_step(model, optimizer, micro, clip):
@@ -152,7 +152,7 @@ def train_step(model, optimizer, micro, clip):
 
 # %% wrong: adds up the means
 # says: You add up the means of the micro-batches. Each must count in proportion to its targets.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def train_step(model, optimizer, micro, clip):
     def part(added, targets, count, micro):
@@ -163,7 +163,7 @@ def train_step(model, optimizer, micro, clip):
 
 # %% wrong: sums, undivided
 # says: Your gradient is that of the sum. Divide by the number of targets.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def train_step(model, optimizer, micro, clip):
     return accumulated(model, optimizer, micro, clip, part=lambda added, *others: added)
@@ -171,7 +171,7 @@ def train_step(model, optimizer, micro, clip):
 
 # %% wrong: divides by all positions
 # says: Targets of -100 don't count. Divide by the number of the other targets, not by the number of all
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def train_step(model, optimizer, micro, clip):
     def part(added, targets, count, micro):
@@ -198,7 +198,7 @@ def train_step(model, optimizer, micro, clip):
 
 # %% wrong: a step for each micro-batch
 # says: Make exactly one optimizer step, after the last micro-batch.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def train_step(model, optimizer, micro, clip):
     if not (count := counted(micro)):
@@ -241,7 +241,7 @@ def train_step(model, optimizer, micro, clip):
 
 # %% wrong: no autocast
 # says: The forward pass did not run under bfloat16 autocast.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def train_step(model, optimizer, micro, clip):
     return accumulated(model, optimizer, micro, clip, logits_of=lambda model, ids: model(ids))
@@ -249,7 +249,7 @@ def train_step(model, optimizer, micro, clip):
 
 # %% wrong: the loss of bfloat16 logits
 # says: You computed the loss from bfloat16 logits. Leave autocast and call .float() first.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def train_step(model, optimizer, micro, clip):
     def low(logits, targets):
@@ -260,7 +260,7 @@ def train_step(model, optimizer, micro, clip):
 
 # %% wrong: logsumexp of bfloat16 logits under autocast
 # says: You computed the loss from bfloat16 logits. Leave autocast and call .float() first.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def train_step(model, optimizer, micro, clip):
     def low(logits, targets):
@@ -273,7 +273,7 @@ def train_step(model, optimizer, micro, clip):
 
 # %% wrong: the model in bfloat16
 # says: Weights and gradients must always be float32. autocast casts copies, but .bfloat16() casts the weights
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def train_step(model, optimizer, micro, clip):
     model.bfloat16()
@@ -285,7 +285,7 @@ def train_step(model, optimizer, micro, clip):
 
 # %% wrong: all micro-batches at once
 # says: Run the model once for each micro-batch, because all of them at once don't fit into memory.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def train_step(model, optimizer, micro, clip):
     if not counted(micro):
@@ -309,7 +309,7 @@ def train_step(model, optimizer, micro, clip):
 
 # %% wrong: returns the last loss
 # says: Return the mean over all targets, not the last micro-batch's loss.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def train_step(model, optimizer, micro, clip):
     last = []
@@ -332,7 +332,7 @@ def train_step(model, optimizer, micro, clip):
 
 # %% wrong: tensors
 # says: Return two Python floats
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def train_step(model, optimizer, micro, clip):
     return tuple(map(torch.tensor, accumulated(model, optimizer, micro, clip)))
@@ -499,7 +499,7 @@ def train_step(model, optimizer, micro, clip):
 
 # %% wrong: clips only the first group
 # says: You return the norm of the optimizer's first group of parameters. It must be the norm over all groups,
-# says: The first check is not passed yet, and this one goes on from there: begin with that one.
+# says: This check builds on the first one
 # earns: 0 of 2
 def train_step(model, optimizer, micro, clip):
     count = counted(micro)

@@ -94,7 +94,7 @@ fuse = fusing
 
 # %% wrong: fuses over a second reader
 # says: up is also read by product, outside of its group.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def fuse(graph, pointwise, size):
@@ -122,7 +122,7 @@ def fuse(graph, pointwise, size):
 
 # %% wrong: the product is fused with what follows
 # says: product, shifted, kept, square are in one group, but not all of it is pointwise.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def fuse(graph, pointwise, size):
@@ -131,7 +131,7 @@ def fuse(graph, pointwise, size):
 
 # %% wrong: everything in one
 # says: but not all of it is pointwise.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def fuse(graph, pointwise, size):
@@ -142,7 +142,7 @@ def fuse(graph, pointwise, size):
 
 # %% wrong: neighbours in the list, not in the graph
 # says: It must be written, so it ends its group.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def fuse(graph, pointwise, size):
     groups = []
@@ -174,7 +174,7 @@ def fuse(graph, pointwise, size):
 
 # %% wrong: chains of one input only
 # says: more can be fused.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def fuse(graph, pointwise, size):
     return fusing(
@@ -187,7 +187,7 @@ def fuse(graph, pointwise, size):
 
 # %% wrong: pairs only
 # says: more can be fused. shifted, kept, square are one group.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def fuse(graph, pointwise, size):
@@ -196,7 +196,7 @@ def fuse(graph, pointwise, size):
 
 # %% wrong: fuses nothing
 # says: more can be fused. shifted, kept, square are one group.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def fuse(graph, pointwise, size):
     return fusing(graph, pointwise, size, may_join=lambda node, reader, pointwise: False)
@@ -204,7 +204,7 @@ def fuse(graph, pointwise, size):
 
 # %% wrong: reads r twice in r * r
 # says: before fusing, 7640 bytes move, not 8440.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def fuse(graph, pointwise, size):
@@ -250,7 +250,7 @@ def fuse(graph, pointwise, size):
 
 # %% wrong: pointwise by the node's label
 # says: more can be fused
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def fuse(graph, pointwise, size):
     names = {getattr(target, "__name__", target) for target in pointwise}
@@ -283,7 +283,7 @@ def fuse(graph, pointwise, size):
 
 # %% wrong: writes every intermediate
 # says: after fusing, 4440 bytes move, not 6040.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def fuse(graph, pointwise, size):
@@ -296,7 +296,7 @@ def fuse(graph, pointwise, size):
 
 # %% wrong: reads what stays inside
 # says: after fusing
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def fuse(graph, pointwise, size):
@@ -309,7 +309,7 @@ def fuse(graph, pointwise, size):
 
 # %% wrong: leaves other calls out
 # says: every call belongs to exactly one group, alone if it must
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def fuse(graph, pointwise, size):
     groups, before, after = fusing(graph, pointwise, size)
@@ -318,7 +318,7 @@ def fuse(graph, pointwise, size):
 
 # %% wrong: inputs in groups of their own
 # says: every call belongs to exactly one group, alone if it must
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def fuse(graph, pointwise, size):
     groups, before, after = fusing(graph, pointwise, size)
@@ -327,7 +327,7 @@ def fuse(graph, pointwise, size):
 
 # %% wrong: before is after
 # says: before fusing, 7640 bytes move, not
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def fuse(graph, pointwise, size):
     groups, before, after = fusing(graph, pointwise, size)
@@ -336,7 +336,7 @@ def fuse(graph, pointwise, size):
 
 # %% wrong: the last first
 # says: within a group the names are in the order of the graph.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def fuse(graph, pointwise, size):
     return fusing(graph, pointwise, size, order=lambda members: members[::-1])
@@ -344,7 +344,7 @@ def fuse(graph, pointwise, size):
 
 # %% wrong: nodes instead of names
 # says: a list of lists of node names, and two ints.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def fuse(graph, pointwise, size):
     calls = {node.name: node for node in graph.nodes}

@@ -120,7 +120,7 @@ def kept(fn, inputs, recompute):
 
 # %% wrong: counts the inputs
 # says: inputs don't count.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def kept(fn, inputs, recompute):
@@ -129,7 +129,7 @@ def kept(fn, inputs, recompute):
 
 # %% wrong: takes the result for something kept
 # says: The first output of the forward graph is the result of fn.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def kept(fn, inputs, recompute):
@@ -138,7 +138,7 @@ def kept(fn, inputs, recompute):
 
 # %% wrong: drops two outputs too many
 # says: 2400 bytes are not an input's; you say 1200.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def kept(fn, inputs, recompute):
     return measured(fn, inputs, recompute, outputs=lambda outs: outs[3:])
@@ -146,7 +146,7 @@ def kept(fn, inputs, recompute):
 
 # %% wrong: always the min-cut
 # says: Which partitioner was used?
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def kept(fn, inputs, recompute):
@@ -155,7 +155,7 @@ def kept(fn, inputs, recompute):
 
 # %% wrong: the two exchanged
 # says: Which partitioner was used?
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def kept(fn, inputs, recompute):
@@ -164,7 +164,7 @@ def kept(fn, inputs, recompute):
 
 # %% wrong: never the min-cut
 # says: x alone is kept, and two sines are computed again.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def kept(fn, inputs, recompute):
@@ -210,7 +210,7 @@ def kept(fn, inputs, recompute):
 
 # %% wrong: a tuple
 # says: The function returns a dict of three ints
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 2
 def kept(fn, inputs, recompute):
     found = measured(fn, inputs, recompute)

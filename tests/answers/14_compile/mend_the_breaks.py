@@ -114,7 +114,7 @@ def core(x):
 
 # %% wrong: print in core
 # says: `core` still breaks
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def core(x):
@@ -125,7 +125,7 @@ def core(x):
 
 # %% wrong: print in a disabled function
 # says: `core` still breaks
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 @torch.compiler.disable
@@ -141,7 +141,7 @@ def core(x):
 
 # %% wrong: an if on data
 # says: `core` still breaks
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def core(x):
@@ -152,7 +152,7 @@ def core(x):
 
 # %% wrong: an if on a captured item()
 # says: `core` still breaks
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 # lesson
 def core(x):
@@ -182,7 +182,7 @@ def score(x, log, core=core):
 
 # %% wrong: logs no more
 # says: With a plain x the log must be
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def score(x, log, core=core):
     return tell(core(x), [])
@@ -190,7 +190,7 @@ def score(x, log, core=core):
 
 # %% wrong: notes the place after "flat"
 # says: With a flat x the log must be
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def score(x, log, core=core):
     told = core(x)
@@ -202,7 +202,7 @@ def score(x, log, core=core):
 
 # %% wrong: prints a tensor
 # says: score must print 'spread 1.269'; it printed
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def score(x, log, core=core):
     import contextlib
@@ -216,7 +216,7 @@ def score(x, log, core=core):
 
 # %% wrong: returns a row
 # says: score must return a tensor with the shape of x.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def score(x, log, core=core):
     return tell(core(x), log)[None]
@@ -231,7 +231,7 @@ def score(x, log, core=core):
 
 # %% wrong: calls core twice
 # says: With a plain x `core` ran 2 times
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 def score(x, log, core=core):
     core(x)
@@ -240,7 +240,7 @@ def score(x, log, core=core):
 
 # %% wrong: makes a graph for each call
 # says: `core` made 4 graphs for x of one shape; one should do.
-# says: The first check is not passed yet
+# says: This check builds on the first one
 # earns: 0 of 3
 CALLS = []
 

@@ -159,7 +159,7 @@ def swapping(swaps, seen):
 
 # %% wrong: compares names
 # says: Three different things are called relu here
-# says: first check is not passed
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def swapping(swaps, seen):
@@ -257,7 +257,7 @@ def swapping(swaps, seen):
 
 # %% wrong: exchanges in the first run only
 # says: The second call of the compiled function returned other numbers
-# says: first check is not passed
+# says: This check builds on the first one
 # earns: 0 of 2
 def swapping(swaps, seen):
     left = dict(swaps)
@@ -298,7 +298,7 @@ def swapping(swaps, seen):
 
 # %% wrong: prints gm.code, changes targets, no recompile
 # says: The compiled function still does what it did before the exchange.
-# says: first check is not passed
+# says: This check builds on the first one
 # earns: 0 of 2
 # lesson
 def swapping(swaps, seen):
@@ -534,7 +534,7 @@ def swapping(swaps, seen):
 
 # %% wrong: all relus are one
 # says: Three different things are called relu here
-# says: first check is not passed
+# says: This check builds on the first one
 # earns: 0 of 2
 def swapping(swaps, seen):
     def new_for(node, swaps):
