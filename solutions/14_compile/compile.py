@@ -75,7 +75,7 @@ from torchkata.verdicts import (
 # graph. `Counting` is one that changes nothing and counts the graphs that it gets; you will write your own below.)
 
 
-# %% facts=["14-counter", "14-limit-raises"]
+# %%
 class Counted(nn.Module):
     """A layer that counts its steps."""
 
@@ -305,7 +305,7 @@ cache_explorer()
 # many graphs do they make together? And six modules that differ in their weights only?
 
 
-# %% facts=["14-limit-is-shared", "14-same-block"]
+# %% facts=["14-limit-is-shared", "14-same-block", "14-limit-raises"]
 class Indexed(nn.Module):
     """A layer with an index that forward reads, or ignores."""
 
@@ -332,7 +332,7 @@ for count, reads in ((12, True), (6, False)):
 # So it matters what becomes a constant. Here a function is called four times with changing arguments:
 
 
-# %% facts=["14-int-argument", "14-float-rate"]
+# %% facts=["14-int-argument", "14-float-rate", "14-counter"]
 def times(x: Tensor, s: object) -> Tensor:
     """x times s, or times the length of a string."""
     return x * (len(s) if isinstance(s, str) else s)

@@ -194,6 +194,16 @@ with check("kept-for-backward") as test:
             kept(of_a_column, [torch.ones(90, 3, requires_grad=True)], False)
             return kept(of_a_column, [torch.ones(100, 3, requires_grad=True)], False)
 
+    def two_columns(kept):
+        """Measure a product of two columns of x.sin()."""
+
+        def of_two(x):
+            s = x.sin()
+            return s[:, 0].cos() * s[:, 1].cos()
+
+        with fresh_compiler():
+            return kept(of_two, [torch.ones(100, 3, requires_grad=True)], False)
+
     def largest(kept):
         """Measure x.sin().max(0).values * x.sum(0)."""
         with fresh_compiler():
@@ -271,5 +281,13 @@ with check("kept-for-backward") as test:
         seen["forward"] == wanted["forward"],
         f"x.sin().max(0).values * x.sum(0) has {wanted['forward']} calls in forward: getitem, which takes a result out "
         f"of two, is a call_function node as well. You say {seen['forward']}.",
+    )
+    test.hidden("two views of one storage")
+    seen = observe_scenario(two_columns, kept)
+    judge_form(seen)
+    seen.that(
+        seen["kept"] == 2000,
+        "Of s = x.sin(), two columns are kept, which are views of one storage of 1200 bytes, and twice 400 bytes: 2000 "
+        f"in all. You say {seen['kept']}. Count each storage once, whatever the tensors' own addresses are.",
     )
     ### END HIDDEN TESTS

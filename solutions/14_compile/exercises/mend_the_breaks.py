@@ -228,6 +228,12 @@ with check("mend-the-breaks") as test:
             score(x, [], lambda x: returned)
         return {"names": names, "read": sum(read)}
 
+    def traced_twice(score, core, xs):
+        """Compile core with the backend aot_eager and call score with each x."""
+        with fresh_compiler(), torch.no_grad(), contextlib.redirect_stdout(io.StringIO()):
+            compiled = torch.compile(core, backend="aot_eager", fullgraph=True)
+            return {"results": [score(x, [], compiled) for x in xs]}
+
     test("the four stories of the first check")
     xs = samples()
     seen = observe_scenario(scored, score, core, xs, [], False).expecting(FIRST_CHECK_FIRST)
@@ -276,14 +282,30 @@ with check("mend-the-breaks") as test:
     seen = observe_scenario(scored, score, core, two, [], False)
     judge_story(seen, two, ["two outliers, which are both clipped to 2, so that the first of them counts,"])
     test.hidden("very small numbers")
-    small = [samples()[0] * 1e-8]
+    small = [samples()[0] * 1e-8, samples()[0] * 1e-14]
     seen = observe_scenario(scored, score, core, small, [], False)
-    judge_story(seen, small, ["very small numbers, which are not flat,"])
-    test.hidden("float64")
-    double = [x.double() for x in xs]
-    judge_story(
-        observe_scenario(scored, score, core, double, [], False), double, [f"{name} in float64" for name in NAMES]
+    judge_story(seen, small, ["very small numbers, which are not flat,", "still smaller numbers, which are not flat,"])
+    test.hidden("equal numbers whose spread is not 0")
+    tenths = torch.full((9,), 0.1)
+    notes = observe_scenario(scored, score, core, [tenths], [], False)["told"][0]["log"]
+    seen.that(
+        ("flat" in notes) == (tenths.std().item() == 0),
+        f"Nine times 0.1 has the spread {tenths.std().item():.1g}, because the mean is rounded. Flat means that the "
+        "spread is exactly 0, and nothing else.",
     )
+    test.hidden("float64")
+    double = [*(x.double() for x in xs), xs[0].double() * 12345678.9]
+    names = [*(f"{name} in float64" for name in NAMES), "large numbers in float64"]
+    judge_story(observe_scenario(scored, score, core, double, [], False), double, names)
+    test.hidden("compiled with aot_eager")
+    hidden = mistake("Something in `core` is hidden from the compiler: with aot_eager it raises.", stage="raised")
+    seen = observe_scenario(traced_twice, score, core, xs).expecting(hidden)
+    for x, name, result in zip(xs, NAMES, seen["results"], strict=True):
+        seen.that(
+            torch.is_tensor(result) and torch.allclose(result, as_it_was(x, [])[2], rtol=1e-4, atol=1e-5),
+            f'With {name} and the backend "aot_eager", which traces the operations once more, the result is another '
+            "one. Something in `core` is hidden from the compiler.",
+        )
     test.hidden("gradients")
     seen = observe_scenario(scored, score, core, xs, [], True)
     for x, name, one in zip(xs, NAMES, seen["told"], strict=True):

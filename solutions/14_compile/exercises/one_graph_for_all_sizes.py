@@ -205,6 +205,12 @@ with check("one-graph-for-all-sizes") as test:
         because="For x = [[1], [1e10]] the first row must stay 1: the future is shut out whatever its score is, with "
         "-inf and not with a large negative number.",
     )
+    x = torch.tensor([[1e12], [1.5e19]])
+    observe(attend, x).returns(
+        x,
+        because="For x = [[1e12], [1.5e19]] the first row must stay 1e12: a score of the future can be larger than any "
+        "number that you subtract from it. Shut it out with -inf.",
+    )
     test.hidden("float64")
     x = torch.sin(torch.arange(12.0, dtype=torch.float64)).reshape(4, 3)
     seen = observe(attend, x)

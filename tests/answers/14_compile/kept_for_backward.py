@@ -317,3 +317,11 @@ def kept(fn, inputs, recompute):
     for t in inputs:
         t.grad = None
     return found
+
+
+# %% wrong: tells storages apart by the addresses of tensors
+# says: Count each storage once, whatever the tensors' own addresses are.
+# earns: 1 of 2
+# caught: hidden
+def kept(fn, inputs, recompute):
+    return measured(fn, inputs, recompute, place=lambda t: t.data_ptr())

@@ -479,3 +479,71 @@ def core(x):
     told = parts(x)
     x.detach().sub_(x.detach().mean())
     return told
+
+
+# %% wrong: takes equal numbers for flat
+# says: Nine times 0.1 has the spread
+# earns: 1 of 3
+# caught: hidden
+def core(x):
+    return parts(x, flat_of=lambda x, spread: (x == x[0]).all())
+
+
+# %% wrong: divides by 1e-12 at least
+# says: With still smaller numbers, which are not flat,
+# earns: 1 of 3
+# caught: hidden
+def core(x):
+    return parts(x, divisor=lambda flat, spread: spread.clamp(min=1e-12))
+
+
+# %% wrong: takes a spread below 1e-12 for flat
+# says: With still smaller numbers, which are not flat,
+# earns: 1 of 3
+# caught: hidden
+def core(x):
+    return parts(x, flat_of=lambda x, spread: spread < 1e-12)
+
+
+# %% wrong: a spread in float32 for the story
+# says: With large numbers in float64 score must print
+# earns: 1 of 3
+# caught: hidden
+def core(x):
+    result, spread, *others = parts(x)
+    return result, spread.float(), *others
+
+
+# %% wrong: the old code, hidden from the compiler
+# says: Something in `core` is hidden from the compiler: with aot_eager it raises.
+# earns: 1 of 3
+# caught: hidden
+@torch._dynamo.allow_in_graph
+def inner(x):
+    if isinstance(x, torch._subclasses.FakeTensor):
+        return x * 1, x[0].detach(), x[0] > 0, x[0] > 0, x.argmax()
+    spread = x.std().item()
+    if spread == 0:
+        return x * 0, x.std().detach(), torch.tensor(True), torch.tensor(False), torch.tensor(0)
+    z = (x - x.mean()) / spread
+    hit = bool((z.abs() > 2).any())
+    if hit:
+        z = z.clamp(-2, 2)
+    return torch.tanh(z), torch.tensor(spread, dtype=x.dtype), torch.tensor(False), torch.tensor(hit), z.argmax()
+
+
+def core(x):
+    return inner(x)
+
+
+# %% wrong: the result, hidden from the compiler
+# says: With a plain x and the backend "aot_eager", which traces the operations once more, the result is another one.
+# earns: 1 of 3
+# caught: hidden
+@torch._dynamo.allow_in_graph
+def result_of(x):
+    return parts(x)[0] if type(x) is torch.Tensor else x * 1
+
+
+def core(x):
+    return result_of(x), *parts(x)[1:]

@@ -380,3 +380,10 @@ def attend(x):
     if T == 1:
         return torch.zeros_like(x)
     return (x @ x.t() / math.sqrt(T) + causal(T)).softmax(-1) @ x
+
+
+# %% wrong: the future is -1e30
+# says: a score of the future can be larger than any number that you subtract from it.
+# earns: 1 of 2
+# caught: hidden
+attend = with_bias(lambda T: causal(T, fill=-1e30))
