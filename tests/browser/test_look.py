@@ -9,7 +9,7 @@ from tests.browser.notebook_page import expect
 CHAPTER = "03_gather_scatter/gather_scatter.ipynb"
 QUESTION = "The next cell reads from the same"
 ANSWER = "The result always has the shape of"
-OTHER = "One number, not a column"
+OTHER = "is one number, not a column"
 EXERCISE = "label-log-prob"
 # what would be written to the file
 SAVED = "() => JSON.stringify(jupyterapp.shell.currentWidget.content.model.toJSON())"
