@@ -837,4 +837,4 @@ prove("13-evaluation-doubles")
 # - [`torch.utils.checkpoint`](https://docs.pytorch.org/docs/stable/checkpoint.html);
 # - [`torch.profiler`](https://docs.pytorch.org/docs/stable/profiler.html).
 #
-# This was the last chapter. Your progress, and what to review, is on [the start page](../start.ipynb).
+# **Next:** chapter 14, [torch.compile: captured, guarded, broken](../14_compile/compile.ipynb).

@@ -860,3 +860,5 @@ prove("14-break-in-loop")
 # - [`torch.compiler.disable`](https://docs.pytorch.org/docs/stable/generated/torch.compiler.disable.html): leaving a
 #   function to Python on purpose;
 # - [Dynamic compilation control with `torch.compiler.set_stance`](https://docs.pytorch.org/tutorials/recipes/torch_compiler_set_stance_tutorial.html).
+#
+# This was the last chapter. Your progress, and what to review, is on [the start page](../start.ipynb).

@@ -81,7 +81,8 @@ def test_it_leads_there_on_a_busy_machine(start, page):
     """The exercise comes into the page after JupyterLab has given up waiting for it, 10 seconds after the click."""
     page.evaluate(HOLD)
     cell = follow(start)
-    page.wait_for_timeout(11_000)
+    page.wait_for_timeout(8_000)
     assert page.evaluate(PLACE, cell)[0] is False, "the cell was there at once: this test shows nothing"
+    page.wait_for_timeout(3_000)
     page.evaluate("() => { held = false; }")
     expect_landing(page, cell)

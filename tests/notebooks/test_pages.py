@@ -103,7 +103,7 @@ def test_each_link_leads_to_a_notebook_of_the_workbook(name):
 def test_the_released_table_is_that_of_the_chapters():
     cell = released_table()
     assert cell.source == contents_markdown(chapters(Place(ROOT)))
-    assert "Progress shows when you open this page with `torchkata lab` or `make lab`." in cell.source
+    assert "To see your progress here, open this page with `torchkata lab` or `make lab`." in cell.source
 
 
 def released_table():

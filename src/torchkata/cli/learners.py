@@ -307,10 +307,10 @@ def _doctor() -> None:
     from torchkata.tools.doctor import examine
 
     findings = examine()
-    table = Table(Column(no_wrap=True), Column(overflow="fold"), Column(no_wrap=True), show_header=False, box=None)
+    longest = max(len(finding.what) for finding in findings)
     for finding in findings:
-        table.add_row(finding.what, Text(finding.value), "" if finding.state == "good" else finding.state)
-    out.print(table)
+        state = "" if finding.state == "good" else f"  {finding.state}"
+        say(f" {finding.what:{longest}}  {finding.value}{state}")
     for finding in findings:
         if finding.advice:
             say(f"\n{finding.what}: {finding.advice}")

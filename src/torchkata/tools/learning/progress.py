@@ -18,7 +18,7 @@ from torchkata.tools.learning.standing import ExerciseStanding, standing_in
 from torchkata.tools.learning.workbook import release_worked_on
 
 MINUTES = re.compile(r"\*\*(\d+) minutes to read, (\d+) minutes to practise, (\d+) points")
-LATER = "Progress shows when you open this page with `torchkata lab` or `make lab`."
+LATER = "To see your progress here, open this page with `torchkata lab` or `make lab`."
 FRESH = "As of the last checks, when this page was opened; close it and open it again to see newer ones."
 
 

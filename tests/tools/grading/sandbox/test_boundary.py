@@ -1332,6 +1332,6 @@ def test_what_ended_children_took_was_not_taken_by_others(sandbox: Sandbox, monk
     with sandbox.session() as session:
         session.run_cell(forks.format("") + "for _ in range(4): os.wait()")
         taken = usage._of_ended(session._usage.process)
-        assert taken > 0.1 and session._usage.starved(taken) == 0.0
+        assert taken > 0.1 and session._usage.starved(taken) < taken / 10  # both clocks tick in hundredths
         session.run_cell("import signal\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)")
         assert usage._forgets_ended(session._usage.process) and session._usage.starved(1000.0) == 0.0
