@@ -270,10 +270,9 @@ for column in (1, -1, 4):
 
 # %% [markdown]
 # It returns column 0, without a warning. If you pass a `dim`, take_along_dim counts negative indices from the end, as
-# NumPy does, and on torch 2.13 it also wraps an index that is too large: with four columns, 4 reads column 0 ([PyTorch
-# issue 196106](https://github.com/pytorch/pytorch/issues/196106)). A wrong label, which gather refuses, turns into a
-# plausible number. So take_along_dim can't simply replace gather. Check the range first, or expand the index and use
-# gather.
+# NumPy does, and on torch 2.13 it also wraps an index that is too large: with four columns, 4 reads column 0 ([a known
+# fault](https://github.com/pytorch/pytorch/issues/196106)). A wrong label, which gather refuses, turns into a plausible
+# number. So take_along_dim can't simply replace gather. Check the range first, or expand the index and use gather.
 
 # %% [markdown]
 # **Now you know.** An index has as many dimensions as its input and one entry for each number that you want. Name the
