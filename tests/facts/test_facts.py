@@ -11,6 +11,7 @@ import torch
 from torchkata.facts import FactError, chapter_names, find, folklore, load, look, prove
 from torchkata.facts.collection import DATA, parse
 from torchkata.facts.faults import VERDICTS
+from torchkata.facts.table import Folklore
 from torchkata.tools.proofs import choose, run_proofs, skip_reasons, summarise
 
 CHAPTERS = chapter_names()
@@ -218,7 +219,7 @@ def test_unknown_names():
 
 
 class Reader(HTMLParser):
-    """Collects the text in <code>, and fails on tags that do not close in order."""
+    """Collects the proofs, the text in <pre><code>, and fails on tags that do not close in order."""
 
     def __init__(self):
         super().__init__()
@@ -227,14 +228,14 @@ class Reader(HTMLParser):
     def handle_starttag(self, tag, attrs):
         if tag != "br":
             self.open.append(tag)
-        if tag == "code":
+        if self.open[-2:] == ["pre", "code"]:
             self.codes.append("")
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        if "code" in self.open:
+        if "pre" in self.open:
             self.codes[-1] += data
 
 
@@ -271,11 +272,17 @@ def test_a_chapter_whose_facts_ask_for_no_row_shows_them_all(monkeypatch):
 
 
 def test_the_table_escapes_html():
-    from torchkata.facts.table import Folklore
-
     html = Folklore("x", (entry(belief="a < b & c", proof="assert 1 < 2"),))._repr_html_()
     assert "a &lt; b &amp; c" in html
     assert '<span class="k">assert</span> <span class="mi">1</span> &lt; <span class="mi">2</span>' in html
+
+
+def test_the_table_sets_code_as_code():
+    said = {"belief": "x.t() of `a < b`.", "fact": "It keeps requires_grad.", "trap": "Call `conda install`."}
+    html = Folklore("x", (entry(**said),))._repr_html_()
+    for code in ("x.t()", "a &lt; b", "requires_grad", "conda install"):
+        assert f"<code>{code}</code>" in html
+    assert "`" not in html
 
 
 BRIGHT = re.compile(r"var\(--tk-([a-z-]+), (#[0-9a-f]{6})\)")

@@ -4,6 +4,7 @@ sentences whose code is set as code."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -34,6 +35,7 @@ DARK = {
 _CALL = r"\((?:[^()]|\([^()]*\))*\)"
 _SUBSCRIPT = r"\[(?:[^][]|\[[^][]*\])*\]"
 CODE = re.compile(
+    r"`(?P<quoted>[^`]+)`|"
     rf"(?<![\w.])(?:[A-Za-z_][\w.]*(?:{_CALL}|{_SUBSCRIPT})+(?:\.[A-Za-z_]\w*(?:{_CALL})?)*"  # a call or a subscript
     r"|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|\w*[a-z0-9]_\w*|_\w+)"  # a name with a dot or an underscore
 )
@@ -63,11 +65,17 @@ def code_html(source: str) -> str:
     return COLOURLESS.sub(r"\1", highlight(source, PythonLexer(), HtmlFormatter(nowrap=True)))
 
 
-def prose_html(text: str) -> str:
-    """A sentence as HTML, in which what looks like code is set as code: calls, subscripts, names with dots or
-    underscores."""
-    shown, end = "", 0
+def pieces(text: str) -> Iterator[tuple[str, bool]]:
+    """The pieces of a sentence, in order, and whether each is code: what stands in backticks, and what looks like code,
+    that is, calls, subscripts, names with dots or underscores."""
+    end = 0
     for found in CODE.finditer(text):
-        shown += f"{escape(text[end : found.start()])}<code>{escape(found[0])}</code>"
+        yield text[end : found.start()], False
+        yield found["quoted"] or found[0], True
         end = found.end()
-    return shown + escape(text[end:])
+    yield text[end:], False
+
+
+def prose_html(text: str) -> str:
+    """A sentence as HTML, in which its code is set as code."""
+    return "".join(f"<code>{escape(piece)}</code>" if is_code else escape(piece) for piece, is_code in pieces(text))

@@ -1,10 +1,9 @@
 """The closing table of a chapter: what is said, the verdict, what holds, and the proof to unfold."""
 
 from dataclasses import dataclass
-from html import escape
 
 from torchkata.facts.collection import Fact, load
-from torchkata.facts.look import TABLE, code_html, style, verdict_html
+from torchkata.facts.look import TABLE, code_html, prose_html, style, verdict_html
 
 NEEDS_IN_WORDS = {
     "cuda": "a CUDA device",
@@ -47,15 +46,15 @@ def folklore(chapter: str, everything: bool = False) -> Folklore:
 
 
 def _rows(fact: Fact) -> str:
-    cells = (escape(fact.belief), verdict_html(fact.verdict), _what_holds(fact))
+    cells = (prose_html(fact.belief), verdict_html(fact.verdict), _what_holds(fact))
     row = "".join(f"<td {LEFT}>{cell}</td>" for cell in cells)
     return f'<tbody><tr>{row}</tr>\n<tr><td colspan="3" {LEFT}>{_proof(fact)}</td></tr></tbody>'
 
 
 def _what_holds(fact: Fact) -> str:
-    text = escape(fact.fact)
+    text = prose_html(fact.fact)
     if fact.trap:
-        text += f"<br><em>Common mistake:</em> {escape(fact.trap)}"
+        text += f"<br><em>Common mistake:</em> {prose_html(fact.trap)}"
     return text
 
 

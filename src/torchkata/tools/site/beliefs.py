@@ -14,6 +14,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from torchkata.facts.look import pieces
 from torchkata.facts.table import NEEDS_IN_WORDS
 from torchkata.tools.site.home import Home
 from torchkata.tools.site.proved import Told, Variant, told
@@ -31,7 +32,7 @@ class Beliefs(SphinxDirective):
 
 def _section(one: Told, taught: tuple[str, str, str] | None, home: Home) -> nodes.section:
     section = nodes.section(ids=[one.fact.id], names=[], classes=["belief"])
-    section += nodes.title("", one.fact.belief)
+    section += nodes.title("", "", *_prose(one.fact.belief))
     for variant in one.variants:
         section.extend(_variant(variant))
     section += (line := _where(one, taught))
@@ -46,15 +47,20 @@ def _variant(variant: Variant) -> Iterator[nodes.Node]:
     fact = variant.fact
     verdict = nodes.inline("", fact.verdict, classes=["verdict", fact.verdict])
     releases = [nodes.Text(f" on torch {variant.releases}: ")] if variant.releases else [nodes.Text(" ")]
-    yield nodes.paragraph("", "", verdict, *releases, nodes.Text(fact.fact))
+    yield nodes.paragraph("", "", verdict, *releases, *_prose(fact.fact))
     if fact.trap:
-        yield nodes.paragraph("", "", nodes.emphasis("", "Common mistake:"), nodes.Text(f" {fact.trap}"))
+        yield nodes.paragraph("", "", nodes.emphasis("", "Common mistake:"), nodes.Text(" "), *_prose(fact.trap))
     needs = " and ".join(NEEDS_IN_WORDS[need] for need in fact.needs)
     title = "Proof" + (f" (needs {needs})" if needs else "")
     yield nodes.raw("", f'<details class="fold proof"><summary>{escape(title)}</summary>', format="html")
     proof = fact.proof.rstrip()
     yield nodes.literal_block(proof, proof, language="python")
     yield nodes.raw("", "</details>", format="html")
+
+
+def _prose(text: str) -> Iterator[nodes.Node]:
+    """A sentence, in which its code is set as code."""
+    return (nodes.literal("", piece) if is_code else nodes.Text(piece) for piece, is_code in pieces(text))
 
 
 def _where(one: Told, taught: tuple[str, str, str] | None) -> nodes.paragraph:

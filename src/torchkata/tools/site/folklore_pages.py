@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from torchkata.facts.faults import VERDICTS
+from torchkata.facts.look import prose_html
 from torchkata.tools.site.proved import Told
 
 MEANING = {
@@ -74,9 +75,9 @@ def _group(chapter: str, title: str, facts: Sequence[Told]) -> str:
 
 def _row(told: Told) -> str:
     fact = told.fact
-    link = f'<a href="{told.chapter}.html#{fact.id}">{escape(fact.belief)}</a>'
+    link = f'<a href="{told.chapter}.html#{fact.id}">{prose_html(fact.belief)}</a>'
     verdict = f'<span class="verdict {fact.verdict}">{fact.verdict}</span>'
-    return f'<li data-verdict="{fact.verdict}">{verdict} {link}<span class="holds">{escape(fact.fact)}</span></li>'
+    return f'<li data-verdict="{fact.verdict}">{verdict} {link}<span class="holds">{prose_html(fact.fact)}</span></li>'
 
 
 def chapter_page(chapter: str, title: str) -> str:
