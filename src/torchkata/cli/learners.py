@@ -10,11 +10,12 @@ from rich.box import SIMPLE
 from rich.table import Column, Table
 from rich.text import Text
 
-from torchkata.cli.shared import Chapters, out, say, warn
+from torchkata.cli.shared import Chapters, OneChapter, out, say, warn
 from torchkata.tools.errors import CourseError
 
 if TYPE_CHECKING:
     from torchkata.tools.course import Chapter
+    from torchkata.tools.learning.outcomes import Verdict
     from torchkata.tools.placing import Place
 
 RELOAD = "Is the notebook open in JupyterLab? Choose File, Reload Notebook from Disk."
@@ -260,6 +261,33 @@ def _repeat_exercise(place: "Place") -> None:
     begun = "You have begun" if found.begun else "Once more, with a fresh stub:"
     say(f"{begun} {found.exercise.title or found.exercise.id} ({found.chapter.name}).")
     say(f"Open {found.path}. Your old answer stays in its chapter.")
+
+
+@command("skip")
+def _skip(chapter: OneChapter) -> None:
+    """Show in about ten minutes that you know a chapter: answer its questions, and solve one exercise."""
+    from torchkata.tools.learning.skip_terminal import run_trial
+    from torchkata.tools.learning.skipping import trial_of
+    from torchkata.tools.placing import here
+
+    trial = trial_of(here(), chapter)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise CourseError("`torchkata skip` asks questions and waits for your answers. Run it in a terminal.")
+    known = run_trial(trial, out, out.input, lambda: _verdict_on(trial.exercise.id, trial.chapter))
+    raise typer.Exit(int(not known))
+
+
+def _verdict_on(exercise: str, chapter: "Chapter") -> "Verdict":
+    """Check one exercise as `torchkata check` does, and show the verdict where there is an answer."""
+    from torchkata.cli.verdicts import print_checked, print_left_out, run_checks
+
+    results, left_out = run_checks({chapter: {exercise}})
+    if isinstance(found := results[chapter], CourseError):
+        raise found
+    if not found[0].is_open:
+        print_checked(chapter, found)
+    print_left_out(left_out)
+    return found[0]
 
 
 @command("report")

@@ -29,6 +29,7 @@ COMMANDS = (
     ["update"],
     ["review"],
     ["review", "--exercise"],
+    ["skip", "97"],
     ["doctor"],
 )
 

@@ -30,13 +30,16 @@ class Deck:
 
     cards: by id, a card of fsrs as its to_dict gives it, and when it was `first` asked. chapters: that the learner says
     to have read. attempts: by exercise's id, when a repetition was begun. gone: cards that are known to have no fact.
-    damaged: what is wrong with the file, or "". ahead: how many cards were answered later than now.
+    skips: by chapter, the cards that were answered `right` and `missed` to skip it, when it was `asked`, and since when
+    it is `known`, "" while its exercise isn't solved. damaged: what is wrong with the file, or "". ahead: how many
+    cards were answered later than now.
     """
 
     cards: dict[str, dict[str, Any]] = field(default_factory=dict)
     chapters: list[str] = field(default_factory=list)
     attempts: dict[str, str] = field(default_factory=dict)
     gone: list[str] = field(default_factory=list)
+    skips: dict[str, dict[str, Any]] = field(default_factory=dict)
     damaged: str = ""
     ahead: int = 0
 
@@ -81,7 +84,7 @@ def changing(place: Place, now: datetime) -> Iterator[Deck]:
             put(aside, path.read_bytes())
             deck.damaged += f" It is kept as {aside}."
         yield deck
-        kept = {name: getattr(deck, name) for name in ("cards", "chapters", "attempts", "gone")}
+        kept = {name: getattr(deck, name) for name in ("cards", "chapters", "attempts", "gone", "skips")}
         put(path, (json.dumps({"version": 1, **kept}, indent=1) + "\n").encode())
 
 
@@ -103,12 +106,13 @@ def _parsed(text: bytes) -> Deck:
         found = None
     if not isinstance(found, dict):
         return Deck(damaged="The file with your review cards was damaged, so all of them begin anew.")
-    parts = [_good(found, "cards", dict, _is_card), _good(found, "attempts", dict, _is_time)]
+    kinds = {"cards": _is_card, "attempts": _is_time, "skips": _is_skip}
+    parts = [_good(found, name, dict, is_good) for name, is_good in kinds.items()]
     lists = [_good(found, name, list, lambda one: isinstance(one, str)) for name in ("chapters", "gone")]
-    (cards, bad), (attempts, bad_attempts) = parts
+    (cards, bad), (attempts, bad_attempts), (skips, bad_skips) = parts
     (chapters, bad_chapters), (gone, bad_gone) = lists
-    deck = Deck(cards, chapters, attempts, gone)
-    if bad + bad_attempts + bad_chapters + bad_gone:
+    deck = Deck(cards, chapters, attempts, gone, skips)
+    if bad + bad_attempts + bad_chapters + bad_gone + bad_skips:
         kept, lost = counted(len(cards)), counted(bad)
         deck.damaged = f"The file with your review cards was damaged: {kept} could be read, {lost} to begin anew."
     return deck
@@ -134,6 +138,19 @@ def _is_card(card: Any) -> bool:
         return card["state"] in (1, 2, 3) and all(map(_is_time, times)) and all(map(_is_positive, numbers))
     except (KeyError, TypeError):
         return False
+
+
+def _is_skip(skip: Any) -> bool:
+    try:
+        times, lists = (skip["asked"], skip["known"] or skip["asked"]), (skip["right"], skip["missed"])
+    except (KeyError, TypeError):
+        return False
+    cards = [card for names in lists if isinstance(names, list) for card in names]
+    return (
+        all(map(_is_time, times))
+        and all(isinstance(names, list) for names in lists)
+        and all(isinstance(card, str) for card in cards)
+    )
 
 
 def _is_positive(number: Any) -> bool:

@@ -14,6 +14,7 @@ from torchkata.base.remembering import Remembered, read_verdicts
 from torchkata.tools.course import Chapter, read_unchecked
 from torchkata.tools.learning.deck import counted
 from torchkata.tools.learning.review import PAGE, count_due
+from torchkata.tools.learning.skipping import known_chapters
 from torchkata.tools.learning.standing import ExerciseStanding, standing_in
 from torchkata.tools.learning.workbook import release_worked_on
 
@@ -40,6 +41,7 @@ class _Shown:
     heading: Heading
     cells: list[NotebookNode] = field(default_factory=list)
     stands: list[ExerciseStanding] = field(default_factory=list)
+    known: bool = False  # it was skipped
 
 
 def contents_markdown(chapters: Sequence[Chapter]) -> str:
@@ -56,9 +58,12 @@ def progress_markdown(chapters: Sequence[Chapter], start: Chapter | None = None)
     is the start page, whose own exercise is the first step.
     """
     verdicts = read_verdicts(chapters[0].place.workbook) if chapters else {}
+    skipped = _skipped(chapters)
     shown = [_shown(chapter, verdicts) for chapter in chapters]
+    for one in shown:
+        one.known = one.chapter.name in skipped
     warm_up = _shown(start, verdicts).stands if start else []
-    rows = [(_link(one), *_progress(one.stands), *_minutes(one.heading)) for one in shown]
+    rows = [(_link(one), *_progress(one), *_minutes(one.heading)) for one in shown]
     table = _table(("chapter", "progress", "done", "to read", "to practise"), rows)
     return f"{_next_step(shown, warm_up)}{_review(shown)}\n\n{table}\n\n{_sum(shown)} {FRESH}"
 
@@ -73,14 +78,22 @@ def _shown(chapter: Chapter, verdicts: dict[tuple[str, str], Remembered]) -> _Sh
     return shown
 
 
-def _progress(stands: list[ExerciseStanding]) -> tuple[str, str]:
+def _skipped(chapters: Sequence[Chapter]) -> set[str]:
+    """The names of the chapters that count as known."""
+    with suppress(Exception):  # damage of any kind must not keep the page from opening
+        return known_chapters(chapters[0].place)
+    return set()
+
+
+def _progress(shown: _Shown) -> tuple[str, str]:
+    stands = shown.stands
     full, earned = sum(s.exercise.points for s in stands), sum(s.points for s in stands)
     if not full:
         return "", ""
     solved = sum(s.state == "solved" for s in stands)
     points = f"{earned:g} of {full:g} points"
     bar = f'<progress value="{earned:g}" max="{full:g}" title="{points}"></progress>'
-    return bar, f"{points}, {solved} of {len(stands)} exercises"
+    return bar, f"{'known; ' if shown.known else ''}{points}, {solved} of {len(stands)} exercises"
 
 
 def _sum(shown: list[_Shown]) -> str:
@@ -91,7 +104,7 @@ def _sum(shown: list[_Shown]) -> str:
 
 def _next_step(shown: list[_Shown], warm_up: list[ExerciseStanding]) -> str:
     """The start page's exercise for who has checked nothing yet; then the first exercise not solved of the chapter last
-    worked on, else of the chapters after it, else of all."""
+    worked on, else of the chapters after it, else of all. A chapter that is known is passed over."""
     known = [one for one in shown if one.stands]
     if not known:
         return "**Next:** open the first chapter."
@@ -103,10 +116,15 @@ def _next_step(shown: list[_Shown], warm_up: list[ExerciseStanding]) -> str:
     else:
         begin, verb = 0, "your first exercise is solved. Begin" if warm_up else "begin"
     for one in known[begin:] + known[:begin]:
-        for stands in one.stands:
+        for stands in () if one.known else one.stands:
             if stands.state != "solved":
                 return f"**Next:** {verb} with {_exercise_link(one, stands.exercise)} in chapter {one.chapter.number}."
-    return "**All exercises are solved.** The chapters' last sections say where to read on."
+    done = "All exercises are solved." if all(map(_is_solved, known)) else "Every chapter is solved or known."
+    return f"**{done}** The chapters' last sections say where to read on."
+
+
+def _is_solved(shown: _Shown) -> bool:
+    return all(stands.state == "solved" for stands in shown.stands)
 
 
 def _review(shown: list[_Shown]) -> str:

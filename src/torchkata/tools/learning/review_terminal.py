@@ -24,10 +24,10 @@ def run_round(place: Place, this_round: Round, out: Console, ask: Ask) -> None:
     """Ask the cards of a round one by one; each answer is noted at once. `ask` shows a line and reads one; it raises
     EOFError or KeyboardInterrupt where nobody answers."""
     right = asked = 0
-    with contextlib.suppress(EOFError, KeyboardInterrupt, _Ended):
+    with contextlib.suppress(EOFError, KeyboardInterrupt, Ended):
         for number, card in enumerate(this_round.cards, 1):
             out.rule(f"Card {number} of {len(this_round.cards)} · chapter {card.chapter.number}")
-            given = _answer(card, out, ask)
+            given = ask_card(card, out, ask)
             is_right = given == card.question.answer
             due = answered(place, card.id, is_right)
             asked, right = asked + 1, right + is_right
@@ -36,11 +36,12 @@ def run_round(place: Place, this_round: Round, out: Console, ask: Ask) -> None:
     out.print(f"\n{right} of {asked} right." if asked else "\nNo card was answered.")
 
 
-class _Ended(Exception):
+class Ended(Exception):
     """The learner has had enough."""
 
 
-def _answer(card: Card, out: Console, ask: Ask) -> str:
+def ask_card(card: Card, out: Console, ask: Ask) -> str:
+    """The choice that is given to a card's question, or "" for none. Raises Ended where the learner has had enough."""
     question = card.question
     if question.code:
         out.print("What does this print?\n")
@@ -51,7 +52,7 @@ def _answer(card: Card, out: Console, ask: Ask) -> str:
     while True:
         word = ask(escape(KEYS)).strip().lower()
         if word == "q":
-            raise _Ended
+            raise Ended
         if word == "?":
             return ""
         if word in ("1", "2", "3"):
@@ -71,7 +72,7 @@ def _tell(card: Card, right: bool, due: datetime, out: Console) -> None:
 def _look_closer(card: Card, out: Console, ask: Ask) -> None:
     while word := ask(escape(AFTERWARDS)).strip().lower():
         if word == "q":
-            raise _Ended
+            raise Ended
         if word == "p":
             out.print(_python(card.question.fact.proof.rstrip()))
         if word == "r":
