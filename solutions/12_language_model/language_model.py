@@ -38,10 +38,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.optim import Optimizer
-from torch.optim.optimizer import (
-    register_optimizer_step_post_hook,
-    register_optimizer_step_pre_hook,
-)
+from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
@@ -69,6 +66,7 @@ from torchkata.verdicts import (
     check,
     incoming_gradient,
     mistake,
+    noting_calls,
     observe,
     observe_scenario,
 )

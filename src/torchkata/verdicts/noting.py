@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -49,15 +51,17 @@ class _Noting(TorchDispatchMode):
 
 @contextmanager
 def noting_calls(note: NoteCall) -> Iterator[list[str]]:
-    """Inside, `note` gets each function, of Python's or built in, that this thread calls. Yields a list that holds
-    afterwards, in words, that somebody stopped it.
+    """Inside, `note` gets each function, of Python's or built in, that this thread calls. Torch's functions it gets
+    with the module that they stand in, whatever globals they are given. Yields a list that holds afterwards, in words,
+    that somebody stopped it.
 
     Of other threads it knows nothing: a check that uses it judges `in_sight`, too, which sees work of torch there.
     """
 
     def profile(frame: FrameType, event: str, function: Any) -> None:
         if event == "call":
-            note(frame.f_globals.get("__name__", ""), frame.f_code.co_name)
+            named = frame.f_globals.get("__name__", "")
+            note(_module_of(frame.f_code.co_filename) or named, frame.f_code.co_name)
         elif event == "c_call":
             note(getattr(function, "__module__", None) or "", function.__name__)
 
@@ -70,3 +74,13 @@ def noting_calls(note: NoteCall) -> Iterator[list[str]]:
         if sys.getprofile() is not profile:
             stopped.append("the calls of functions were noted no more")
         sys.setprofile(before)
+
+
+@cache
+def _module_of(file: str) -> str:
+    """The name of torch's module in this file; "" for any other file."""
+    folder = Path(torch.__file__).parent
+    path = Path(file)
+    if not path.is_relative_to(folder):
+        return ""
+    return ".".join(path.relative_to(folder.parent).with_suffix("").parts).removesuffix(".__init__")

@@ -420,6 +420,73 @@ def adamw_step(params, state, lr, betas, eps, weight_decay):
     state["it"].step()
 
 
+# %% wrong: the function of torch.optim
+# says: Write AdamW yourself, without torch.optim.
+# says: This check builds on the first one
+# earns: 0 of 2
+def kept(own, p):
+    names = ("m", "v", "t")
+    made = (torch.zeros_like(p), torch.zeros_like(p), torch.tensor(0.0))
+    return [[own.setdefault(name, one)] for name, one in zip(names, made)]
+
+
+@torch.no_grad()
+def adamw_step(params, state, lr, betas, eps, weight_decay):
+    from torch.optim.adamw import adamw
+
+    how = {"lr": lr, "beta1": betas[0], "beta2": betas[1], "eps": eps}
+    for i, p in enumerate(params):
+        if p.grad is not None:
+            m, v, t = kept(state.setdefault(i, {}), p)
+            decay = weight_decay if p.ndim >= 2 else 0.0
+            adamw([p], [p.grad], m, v, [], t, weight_decay=decay, amsgrad=False, maximize=False, **how)
+
+
+# %% wrong: the function of torch.optim, under other globals
+# says: Write AdamW yourself, without torch.optim.
+# says: This check builds on the first one
+# earns: 0 of 2
+def kept(own, p):
+    names = ("m", "v", "t")
+    made = (torch.zeros_like(p), torch.zeros_like(p), torch.tensor(0.0))
+    return [[own.setdefault(name, one)] for name, one in zip(names, made)]
+
+
+@torch.no_grad()
+def adamw_step(params, state, lr, betas, eps, weight_decay):
+    from types import FunctionType
+
+    from torch.optim.adam import _single_tensor_adam as adam
+
+    flags = ("amsgrad", "has_complex", "maximize", "capturable", "differentiable")
+    how = {"lr": lr, "beta1": betas[0], "beta2": betas[1], "eps": eps, "decoupled_weight_decay": True}
+    mine = FunctionType(adam.__code__, {**adam.__globals__, "__name__": "mine"})
+    for i, p in enumerate(params):
+        if p.grad is not None:
+            m, v, t = kept(state.setdefault(i, {}), p)
+            decay = weight_decay if p.ndim >= 2 else 0.0
+            mine([p], [p.grad], m, v, [], t, None, None, weight_decay=decay, **how, **dict.fromkeys(flags, False))
+
+
+# %% wrong: the function of torch.optim, where nobody looks at calls any more
+# says: Write AdamW yourself, without torch.optim.
+# says: This check builds on the first one
+# earns: 0 of 2
+@torch.no_grad()
+def adamw_step(params, state, lr, betas, eps, weight_decay):
+    import sys
+
+    from torch.optim.adamw import adamw
+
+    sys.setprofile(None)
+    how = {"lr": lr, "beta1": betas[0], "beta2": betas[1], "eps": eps}
+    for i, p in enumerate(params):
+        if p.grad is not None:
+            own = state.setdefault(i, [[torch.zeros_like(p)], [torch.zeros_like(p)], [], [torch.tensor(0.0)]])
+            decay = weight_decay if p.ndim >= 2 else 0.0
+            adamw([p], [p.grad], *own, weight_decay=decay, amsgrad=False, maximize=False, **how)
+
+
 # %% wrong: one count, by the first parameter
 # says: Each parameter has its own step count. Don't correct a skipped parameter as if it had taken that step.
 # earns: 1 of 2
