@@ -1,7 +1,7 @@
 """What pyproject.toml cannot say: a built package holds the course.
 
-notebooks/, solutions/ and nbgrader_config.py lie beside src/, where an editable installation finds them. Into a wheel
-they go as torchkata/course/.
+notebooks/, solutions/, nbgrader_config.py and pages for teachers lie beside src/, where an editable installation finds
+them. Into a wheel they go as torchkata/course/.
 """
 
 import shutil
@@ -17,6 +17,8 @@ COURSE = (
     "solutions/*/*.ipynb",
     "solutions/*/exercises/*.py",
     "nbgrader_config.py",
+    "docs/plans.md",
+    "docs/notes.md",
 )
 
 

@@ -79,7 +79,7 @@ def test_the_wheel_holds_package_and_course_and_nothing_else(wheel: Path):
     names = set(zipfile.ZipFile(wheel).namelist())
     course = {name.removeprefix("torchkata/course/") for name in names if name.startswith("torchkata/course/")}
     assert course == files_in(ROOT, "notebooks/*/*.ipynb", "solutions/**/*.py", "solutions/*/*.ipynb") | {
-        "nbgrader_config.py"
+        *("nbgrader_config.py", "docs/plans.md", "docs/notes.md")
     }
     code = {f"torchkata/{name}" for name in files_in(ROOT / "src" / "torchkata", "**/*.*") if name != "py.typed"}
     others = {name for name in names if not name.startswith("torchkata/course/") and ".dist-info/" not in name}
@@ -189,10 +189,12 @@ def classroom(installed: Installed, tmp_path_factory: pytest.TempPathFactory) ->
 
 def test_a_class_folder_holds_the_course(classroom: Path):
     assert {path.name for path in classroom.iterdir()} == {
-        *("notebooks", "solutions", "nbgrader_config.py", "class.yaml", "README.md")
+        *("notebooks", "solutions", "nbgrader_config.py", "class.yaml", "README.md", "docs")
     }
     for kind in ("notebooks", "solutions"):
         assert (classroom / kind / CHAPTER / FILE).read_bytes() == (ROOT / kind / CHAPTER / FILE).read_bytes()
+    for page in ("plans.md", "notes.md"):
+        assert (classroom / "docs" / page).read_bytes() == (ROOT / "docs" / page).read_bytes()
     readme = (classroom / "README.md").read_text(encoding="utf-8")
     assert "torchkata grade 03" in readme and "VERSION" not in readme
 

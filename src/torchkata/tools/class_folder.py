@@ -1,4 +1,4 @@
-"""Make the folder in which a teacher runs a class: release, sources, settings, a page on how to go on."""
+"""Make the folder in which a teacher runs a class: release, sources, settings, notes, a page on how to go on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from torchkata.tools.placing import need_empty
 
 README = Path(__file__).parent / "grading" / "handed_out" / "class_folder.md"
 SETTINGS = README.with_name("class.yaml")
-PATTERNS = ("notebooks/*/*", "solutions/*/*.py", "solutions/*/*.ipynb", "solutions/*/exercises/*.py", MARK)
+TEACHING = ("docs/plans.md", "docs/notes.md")
+PATTERNS = ("notebooks/*/*", "solutions/*/*.py", "solutions/*/*.ipynb", "solutions/*/exercises/*.py", MARK, *TEACHING)
 
 
 def make_class_folder(folder: Path) -> int:

@@ -25,6 +25,8 @@ VERDICT = "docs/images/verdict.txt"  # what the check says to it
 TEXTS = {
     "learners": "docs/learners.md",
     "teachers": "docs/teachers.md",
+    "plans": "docs/plans.md",
+    "notes": "docs/notes.md",
     "collecting": "docs/collecting.md",
     "large-classes": "docs/large-classes.md",
     "authors": "docs/authors.md",
@@ -186,6 +188,8 @@ folklore/index
 
 For learners <learners>
 For teachers <teachers>
+Six or twelve weeks <plans>
+Notes for each chapter <notes>
 How work comes in <collecting>
 What a large class costs <large-classes>
 For authors <authors>
