@@ -1,6 +1,7 @@
 """The commands for teachers: the folder of a class, grading, and what is asked about a graded class."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -16,6 +17,7 @@ from rich.text import Text
 from torchkata.cli.shared import OneChapter, out, say
 
 if TYPE_CHECKING:
+    from torchkata.tools.collecting.taking import Outcome
     from torchkata.tools.course import Chapter
     from torchkata.tools.grading.batch import Progress as Tell
     from torchkata.tools.grading.batch import Run
@@ -61,6 +63,59 @@ def _course(
 
     count = make_class_folder(folder)
     say(f"{count} files in {folder}. What to do there: {folder / 'README.md'}")
+
+
+@command("collect")
+def _collect(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SOURCE...",
+            help="A folder of clones, an address for git, a file with one a line, or the zip file of Canvas or Moodle.",
+        ),
+    ],
+    chapters: Annotated[
+        list[str] | None,
+        typer.Option("--chapter", metavar="CHAPTER", help="Only this one, such as 03; may be given several times."),
+    ] = None,
+    before: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="What was committed until then: '2026-01-31 18:00 Europe/Berlin'."),
+    ] = None,
+    prefix: Annotated[
+        str, typer.Option(metavar="TEXT", help="What repositories' names begin with, before the student's name.")
+    ] = "",
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Take also what is not newer. The earlier one goes to replaced/.")
+    ] = False,
+) -> None:
+    """Bring what students handed in into submitted/: from repositories, or from Canvas' or Moodle's zip file."""
+    from torchkata.tools.collecting.collect import Order, collect
+    from torchkata.tools.course import find_chapters, own_course
+
+    place = own_course("Collecting", "a class folder, which `torchkata course FOLDER` makes")
+    with _bars() as bars:
+        bar = bars.add_task("Collecting", total=None)
+        order = Order(find_chapters(place, chapters), bool(chapters), before, prefix, replace)
+        done = collect(sources, order, lambda now, total: bars.update(bar, completed=now, total=total))
+    _print_collected(done)
+    raise typer.Exit(int(any(one.what == "not taken" for one in done)))
+
+
+def _print_collected(outcomes: "list[Outcome]") -> None:
+    """What became of each submission, as a table; those that were not taken, and notes, below it as sentences."""
+    table = Table("student", "chapter", "handed in (UTC)", "what was done", box=SIMPLE)
+    for one in outcomes:
+        if one.what != "not taken":
+            table.add_row(Text(_printable(one.student)), one.chapter, str(one.handed_in or "unknown"), one.what)
+    if table.row_count:
+        out.print(table)
+    for one in outcomes:
+        if one.why:
+            chapter = f", {one.chapter}" if one.chapter else ""
+            _say(f"{one.source}{chapter}: {'not taken. ' if one.what == 'not taken' else ''}{one.why}")
+    counts: Counter[str] = Counter(one.what for one in outcomes)
+    out.print(", ".join(f"{counts[what]} {what}" for what in ("new", "newer", "the same", "kept", "not taken")) + ".")
 
 
 @command("grade")

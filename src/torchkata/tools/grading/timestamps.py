@@ -10,6 +10,7 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+from torchkata.tools.errors import CourseError
 from torchkata.tools.grading.files import Unreadable, read_plain_file
 
 TIMESTAMP = "timestamp.txt"
@@ -49,6 +50,18 @@ def read_timestamp(folder: Path, zone: str = "UTC") -> tuple[datetime | None, li
     except (ValueError, OverflowError) as error:
         why = str(error) if isinstance(error, _Unclear) else "there is no such time"
         return None, [f'{TIMESTAMP} is ignored. It says "{_shown(text)}", and {why}. {FORM}']
+
+
+def time_of(text: str, zone: str = "UTC") -> datetime:
+    """The time that a teacher wrote (UTC, naive), in a form that timestamp.txt may have; `zone` as above.
+
+    Raises CourseError.
+    """
+    try:
+        return _in_utc(" ".join(text.split()), zone)
+    except (ValueError, OverflowError) as error:
+        why = str(error) if isinstance(error, _Unclear) else "there is no such time"
+        raise CourseError(f"{_shown(text)} is not a time that can be used: {why}. {FORM}") from None
 
 
 def _shown(text: str) -> str:

@@ -21,8 +21,9 @@ MOST_NAMED = 10
 Roster = dict[str, dict[str, str | None]]  # what the list says, by student
 
 
-def read_roster(path: Path) -> Roster:
-    """Names, e-mail and LMS id of students, by id; empty cells are None. Other columns are left alone, and empty rows.
+def read_roster(path: Path, wanted: tuple[str, ...] = NAMES) -> Roster:
+    """What the wanted columns say of each student, by id; empty cells are None. Other columns are left alone, and empty
+    rows.
 
     Raises CourseError, with what to mend, where the file can't be read or says two things of one student.
     """
@@ -43,7 +44,8 @@ def read_roster(path: Path) -> Roster:
             raise CourseError(
                 f"{path}, line {number}: there are more cells than columns. Put a name that holds a comma into quotes."
             )
-        name, said = _student(path, number, dict(zip_longest(columns, cells[: len(columns)], fillvalue="")))
+        row = dict(zip_longest(columns, cells[: len(columns)], fillvalue=""))
+        name, said = _student(path, number, row, wanted)
         written, line = known.setdefault(one_form(name), (name, number))
         if roster.setdefault(written, said) != said:
             raise CourseError(
@@ -82,10 +84,12 @@ def _rows(text: str, separator: str, first: int) -> Iterator[tuple[int, list[str
     return iter([(first - 1 + reader.line_num, [cell.strip() for cell in row]) for row in reader])
 
 
-def _student(path: Path, number: int, cells: dict[str, str]) -> tuple[str, dict[str, str | None]]:
+def _student(
+    path: Path, number: int, cells: dict[str, str], wanted: tuple[str, ...]
+) -> tuple[str, dict[str, str | None]]:
     if not cells["id"]:
         raise CourseError(f"{path}, line {number}: the id is empty. It is the name of the student's folder.")
-    return cells["id"], {name: cells[name] or None for name in NAMES if name in cells}
+    return cells["id"], {name: cells[name] or None for name in wanted if name in cells}
 
 
 # ---------------------------------------------------------------- the list and the folders
