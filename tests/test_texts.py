@@ -34,7 +34,7 @@ MADE = {
     *("workbook", "build", "dist", "submitted", "feedback", "graded", "autograded", "reports", "torch-class"),
     *(".venv", ".torchkata", "torchkata", "my-kata", "my_model.py", "my_model.html", "grades.csv", "gradebook.db"),
     *("students.csv", "class.yaml", "marks.csv", "canvas.csv", "moodle.csv", "overview.html", "timestamp.txt"),
-    *("one_hot.py", "start.ipynb", "review.ipynb", "gallery.ipynb", "downloaded"),
+    *("one_hot.py", "start.ipynb", "review.ipynb", "gallery.ipynb", "downloaded", "replaced"),
     "Europe",  # as in the name of a time zone
 }
 ENDINGS = "cff|css|csv|db|html|ipynb|js|json|lock|md|png|py|svg|toml|txt|yaml|yml"
