@@ -684,9 +684,9 @@ print("forward", gram.dtype, "and the gradient of x", x.grad.dtype)
 # %% [markdown]
 # ### The loss that stood still
 #
-# Now back to 3.1807. In section 8.2 the second `lin(y)` needed no cast, because autocast had kept its copy of the
-# weights. It keeps them until the *outermost* region ends. `step` changes the float32 weights, but not a copy that was
-# made before.
+# Now back to the loss at the beginning of the chapter, which stayed at 3.1807. In section 8.2 the second `lin(y)`
+# needed no cast, because autocast had kept its copy of the weights. It keeps them until the *outermost* region ends.
+# `step` changes the float32 weights, but not a copy that was made before.
 #
 # **Predict.** Here are four loops, with an `outer` region around the whole loop and an `inner` region around each
 # forward pass. `low` is a bfloat16 region, `nullcontext` is none. Which two learn?
@@ -954,8 +954,8 @@ for iteration in range(61):
 # ## 8.6 Between backward and step
 #
 # Between `scaler.scale(loss).backward()` and `scaler.step` the gradients are in *scaled units*. If you look at them,
-# clip them or compute with them, unscale them first. It is the most expensive line to forget, because there is no
-# error.
+# clip them or compute with them, unscale them first. `unscale_` is the most expensive line to forget, because there is
+# no error.
 
 # %%
 amp_step(lit="between")

@@ -191,8 +191,8 @@ for line in onnx.printer.to_text(program.model_proto.graph).splitlines():
 # large things are, not what is in them. Everything in this chapter follows from that one fact.
 #
 # The result is an `ONNXProgram`. You can call it, save it or print it. `onnx.printer.to_text` prints the graph alone:
-# two nodes, and in braces the constants 2 and 1. (`verbose=True` reports progress and prints no graph; this chapter
-# turns it off.)
+# its constants, 2 and 1, between `<` and `>`, and then its two nodes. (`verbose=True` reports progress and prints no
+# graph; this chapter turns it off.)
 #
 # There is also an older exporter, `dynamo=False`, and much that is written about ONNX describes it:
 
@@ -245,9 +245,9 @@ cnn_program = export(cnn, (images,), **image_names, **any_batch)
 graph_picture(cnn_program.model_proto, "The network after the export")
 
 # %% [markdown]
-# Four will. `Reshape` flattens, `Gemm` is the linear layer, and batch norm is gone. A convolution also multiplies and
-# adds for each channel, so the exporter *folds* the numbers of the batch norm into the convolution's weight and bias.
-# With `optimize=False` it folds nothing:
+# Four of the five are nodes of the graph. `Reshape` flattens, `Gemm` is the linear layer, and batch norm is gone. A
+# convolution also multiplies and adds for each channel, so the exporter *folds* the numbers of the batch norm into the
+# convolution's weight and bias. With `optimize=False` it folds nothing:
 
 # %%
 for name, program in {"optimize=False": as_it_is, "as exported": cnn_program}.items():
@@ -627,10 +627,10 @@ class RelativeByTensor(nn.Module):
         return torch.where(rows > 1, x - x.mean(0), x)
 
 
-mended = export_by_batch(RelativeByTensor(), torch.randn(4, 3))
+corrected = export_by_batch(RelativeByTensor(), torch.randn(4, 3))
 for rows in (4, 2, 1):
-    print(f"rows {rows}: {agrees(session_of(mended), Relative(), torch.randn(rows, 3))}")
-print("nodes:", " ".join(node.op_type for node in mended.model_proto.graph.node))
+    print(f"rows {rows}: {agrees(session_of(corrected), Relative(), torch.randn(rows, 3))}")
+print("nodes:", " ".join(node.op_type for node in corrected.model_proto.graph.node))
 
 # %% [markdown]
 # You get it by adding up as many ones as there are rows. The file computes this sum, and decides with it. Plain
@@ -654,7 +654,7 @@ print(" ".join(node.op_type for node in surprise.model_proto.graph.node))
 class DecayBySum(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         steps = x.shape[1]
-        steps -= 1  # in place: what is counted down is a symbol
+        steps -= 1  # changes the name steps, not x.shape
         lag = steps - torch.arange(x.shape[1], device=x.device)
         return (x * 0.5**lag).sum(1)
 

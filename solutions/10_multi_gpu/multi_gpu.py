@@ -366,7 +366,7 @@ _ = run_on_ranks(train, lambda ddp, x, y: F.mse_loss(ddp(x), y))
 # outside, or let the model's `forward` return the loss. If you are in doubt, call `same_everywhere` after some steps.
 #
 # **Now you know.** DDP copies rank 0's weights once, and averages gradients in each backward that follows its own
-# forward. The rest is your job.
+# forward. Everything else is your job.
 #
 # ## 10.4 Data for several ranks
 #
@@ -764,8 +764,8 @@ with tempfile.TemporaryDirectory() as folder:
 # DDP doesn't send each gradient by itself; it packs gradients into buckets. A [communication
 # hook](https://docs.pytorch.org/docs/stable/ddp_comm_hooks.html) replaces DDP's all_reduce, so it can inspect the
 # buckets. The hook below records what it gets and starts the all_reduce itself. If it waited, nothing would overlap
-# with backward, so it returns a *future*. With `async_op=True` a collective returns a handle at once, and
-# `get_future().then(f)` is what `f` will return for the sum when it arrives.
+# with backward, so it returns a *future*. With `async_op=True` a collective returns a handle at once. The handle's
+# `get_future()` will contain the sum, and `.then(f)` makes another future, which will contain what `f` returns for it.
 #
 # A bucket contains whole gradients, and is closed as soon as it has *reached* its cap.
 #

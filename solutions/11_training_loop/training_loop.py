@@ -1110,35 +1110,36 @@ for name, part in parts.items():
 
 
 # %% facts=["11-loop-order", "11-crossentropy-takes-logits", "11-finetune-order-of-steps"]
-def right_after_repairs(*repairs: str) -> str:
+def right_after(*fixes: str) -> str:
     torch.manual_seed(0)
     loader = DataLoader(TensorDataset(colours, families), batch_size=32, shuffle=True)
     model = nn.Sequential(nn.Linear(3, 32), nn.ReLU(), nn.Linear(32, 10))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     model[2] = nn.Linear(32, len(FAMILIES))
-    if "optimizer last" in repairs:
+    if "optimizer last" in fixes:
         optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for _ in range(15):
         for x, y in loader:
-            if "zero_grad" in repairs:
+            if "zero_grad" in fixes:
                 optimizer.zero_grad()
-            outputs = model(x) if "logits" in repairs else model(x).softmax(1)
+            outputs = model(x) if "logits" in fixes else model(x).softmax(1)
             F.cross_entropy(outputs, y).backward()
             optimizer.step()
     return f"{(model(colours).argmax(1) == families).float().mean():.0%}"
 
 
-print("none:                             ", right_after_repairs())
-print("zero_grad:                        ", right_after_repairs("zero_grad"))
-print("zero_grad, logits:                ", right_after_repairs("zero_grad", "logits"))
+print("none:                             ", right_after())
+print("zero_grad:                        ", right_after("zero_grad"))
+print("zero_grad, logits:                ", right_after("zero_grad", "logits"))
 print(
     "zero_grad, logits, optimizer last:",
-    right_after_repairs("zero_grad", "logits", "optimizer last"),
+    right_after("zero_grad", "logits", "optimizer last"),
 )
 
 # %% [markdown]
-# Look at the middle rows. The first two fixes gained *nothing*, although both were right. If you judge a fix by the
-# score alone, you would have undone them. Find out what a line does, and keep it if it does the right thing.
+# Look at the middle rows. The first two fixes gained *nothing*, the score even fell, and yet both were right. If you
+# judged a fix by its score alone, you would have undone them. Find out what a line does, and keep it if it does the
+# right thing.
 #
 # ### Freezing
 #

@@ -6,7 +6,7 @@
 # text. After this chapter you can
 #
 # - build a GPT-like model from tensors up, and say which chapter each part comes from;
-# - prove two things about it: it resumes bit for bit, and two processes compute the gradient of one;
+# - prove two things about it: a stopped run resumes bit for bit, and two processes compute the same gradient as one;
 # - export it from Python and generate text with it.
 #
 # You will also see how to find out whether a model can see the future, and whether a good loss comes from a leak or a
@@ -134,9 +134,9 @@ tenth = len(paragraphs) // 10
 print("the same, no paragraph twice:   ", seen_before(paragraphs[:-tenth], paragraphs[-tenth:]))
 
 # %% [markdown]
-# One stretch in eight does, and if you hold out the last tenth of the pages, it is still one in eleven. There a model
-# can score by remembering. The held-out part is new only if each paragraph is kept once. Check this for every split,
-# because data that look separate rarely are.
+# One stretch in eight does, and if you hold out the last tenth of the pages, it is still one in eleven. On such text a
+# model can score by remembering. The held-out part is new only if each paragraph is kept once. Check this for every
+# split, because data that look separate rarely are.
 #
 # What is a good loss? Before you train any network, count. A table of pairs says how often each byte follows each other
 # byte, a table of triples looks at the two bytes before, and so on. Here is the loss of such tables on the held-out
@@ -199,8 +199,8 @@ for diagonal in (0, 1):
 
 # %% [markdown]
 # It is a mistake, and the marks prove it. Change a byte and see which outputs change: in an honest model, no output
-# before that byte may. The test costs two forward passes and needs no training. The leaking model's loss is this low
-# even on *held-out* text, so held-out text doesn't protect you. The model still writes nonsense, because while it
+# before that byte changes. The test costs two forward passes and needs no training. The leaking model's loss is this
+# low even on *held-out* text, so held-out text doesn't protect you. The model still writes nonsense, because while it
 # writes there is no next byte to look at.
 #
 # A mask has a second trap. Sequences of different length are padded, and the mask also covers the padding. Then a row
@@ -224,10 +224,10 @@ print("scaled_dot_product_attention:", out.detach(), "gradient", query.grad)
 
 # %% [markdown]
 # With -inf the softmax is 0 / 0. With -1e9 it is a mean over all forbidden positions, including the future. And
-# `nan_to_num` afterwards repairs the output, but the gradient is still nan (section 4.8 had the same trap with
-# `where`). The gradient stays clean only if the -inf was put there by selection, as in the first line. PyTorch's own
-# attention returns zeros for such a row, with a gradient of zero. If you write attention yourself, find such rows and
-# handle them separately.
+# `nan_to_num` afterwards fixes the output, but the gradient is still nan (section 4.8 had the same trap with `where`).
+# The gradient stays clean only if the -inf is put there by selection, as `masked_fill` does, because backward then puts
+# a zero in the same place. PyTorch's own attention returns zeros for such a row, with a gradient of zero. If you write
+# attention yourself, find such rows and handle them separately.
 #
 # How does attention know the position of a byte? The model below rotates queries and keys by angles that grow with the
 # position, so that their product depends on the distance ([RoFormer](https://arxiv.org/abs/2104.09864)). We give you
@@ -276,7 +276,8 @@ for way in ("head.weight = emb.weight", "head.weight.data = emb.weight.data", "l
 # copies the numbers. Assign the Parameter itself.
 #
 # The shared weight has a second consequence. `nn.Embedding` draws its weights from N(0, 1). Used as a head, such a
-# table makes logits as large as the square root of the width:
+# table compares each byte's vector with the output, which still contains that very vector. So the logit of the byte
+# that was just read is about as large as the width, here 128:
 
 # %%
 x, y = text[None, :64], text[None, 1:65]
@@ -289,9 +290,10 @@ for spread in (1.0, 0.02):
     print(f"spread {spread}: first loss {loss:.2f}, log 256 = {math.log(256):.2f}")
 
 # %% [markdown]
-# This is the first number to look at, from section 11.1: a model that knows nothing should start near log 256. The
-# blocks add their results to one *stream*, which runs from the embedding to the head. The matrices that write into the
-# stream get an even smaller spread, 0.02 / √(2 · layers), so that the sum of all blocks doesn't grow with their number.
+# With a spread of 1 the model is sure that every byte repeats the one before, and pays for it with a loss of 116. This
+# is the first number to look at, from section 11.1: a model that knows nothing should start near log 256. The blocks
+# add their results to one *stream*, which runs from the embedding to the head. The matrices that write into the stream
+# get an even smaller spread, 0.02 / √(2 · layers), so that the sum of all blocks doesn't grow with their number.
 #
 # **Now you know.** Count `parameters()` before you trust a tie, and look at the first loss before you train.
 
@@ -317,8 +319,8 @@ for piece, loss in zip(pieces, losses, strict=True):
 print(f"mean {losses.mean():.1f}, median {losses.median():.1f}")
 
 # %% [markdown]
-# They are at the beginnings of words. After a blank almost anything can follow, but the end of a word is nearly
-# certain. Half of all bytes cost less than half of the mean, and a few cost nine nats.
+# The large digits are at the beginnings of words. After a blank almost anything can follow, but the end of a word is
+# nearly certain. Half of all bytes cost less than half of the mean, and a few cost nine nats.
 #
 # Padding must not count, neither in the sum nor in the gradient, whatever its logits are.
 #
@@ -369,7 +371,7 @@ out.sum().backward()
 print("batches that the norm has counted:", norm.num_batches_tracked.item())
 
 # %% [markdown]
-# The price is a second forward pass, about a third more arithmetic. And the second run must compute the same as the
+# The price is a second forward pass, up to a third more arithmetic. And the second run must compute the same as the
 # first, or the gradient belongs to a different function. If the block has dropout, it must drop the same places again.
 # If the first run was under autocast, the second must be too, even though backward is called outside the region. The
 # last lines show that `torch.utils.checkpoint` takes care of this; if you write the second run yourself, you must do it
@@ -512,7 +514,7 @@ print(f"{nats:.3f} nats = {nats / math.log(2):.3f} bits per byte = perplexity {m
 # %% exercise="token-accumulation"
 
 # %% [markdown]
-# ## 12.9 Stop, go on; two for one
+# ## 12.9 Equal to the last bit, or close
 #
 # Section 11.8 listed the five states of a run. Here they are the weights, AdamW's moments and counts, the step (the
 # rate follows from it), torch's random numbers, and the generator that draws the windows.
@@ -539,12 +541,12 @@ print("four quarters:        equal", torch.equal(whole, quarters))
 print("close:", torch.allclose(whole, quarters, rtol=1e-4, atol=1e-5))
 
 # %% [markdown]
-# Only the first claim does. A resumed run does the same operations in the same order, so every bit can agree. Ask for
-# that, because only this test finds a forgotten state. Four quarters, or four processes, add in a different order, and
-# floating-point sums depend on the order, so compare them with a tolerance.
+# Only the first claim holds to the last bit. A resumed run does the same operations in the same order, so every bit can
+# agree. Test for exactly that, because no weaker test finds every forgotten state. Four quarters, or four processes,
+# add in a different order, and floating-point sums depend on the order, so compare them with a tolerance.
 #
-# **Now you know.** If the operations and their order are the same, ask for equality. If the order differs, ask for
-# closeness, and say how close.
+# **Now you know.** If the operations and their order are the same, test for equality. If the order differs, test with a
+# tolerance, and say how large it is.
 
 # %% exercise="resume-exactly"
 
@@ -555,7 +557,7 @@ print("close:", torch.allclose(whole, quarters, rtol=1e-4, atol=1e-5))
 #
 # The loop puts windows, model, loss, rate and step together. You write it for a smaller model, so that the check takes
 # seconds. The check measures the loss itself, on bytes that your function never saw, and it tests whether the model is
-# still causal. After this chapter's leaks and copies you know why.
+# still causal. This chapter's leak and its copies show why.
 #
 # **Now you know.** When you see a low loss, ask: whose bytes, which mask, which rival?
 

@@ -95,12 +95,12 @@ print("kept by sin, then exp:", measured(lambda: w.sin().exp().sum())[2] // mib,
 print("kept by exp, then sin:", measured(lambda: w.exp().sin().sum())[2] // mib, "MiB")
 
 # %% [markdown]
-# Two MiB without a graph, and three with one. Without a graph nothing refers to the earlier results, so only the input
-# and the output of the running operation are alive. With a graph, each `tanh` keeps its result for backward. What is
-# kept depends on the operation: `tanh` and `exp` keep their result, `sin` keeps its input, and a multiplication by a
-# number keeps no tensor. Count storages, not elements, because an expanded tensor has more elements than memory. Both
-# programs of the last two lines keep 1 MiB. In the first, `sin` keeps `w`, which existed before, and `exp` keeps its
-# result. In the second, both keep the same tensor.
+# Two MiB are alive at the peak without a graph, and three with one. Without a graph nothing refers to the earlier
+# results, so only the input and the output of the running operation are alive. With a graph, each `tanh` keeps its
+# result for backward. What is kept depends on the operation: `tanh` and `exp` keep their result, `sin` keeps its input,
+# and a multiplication by a number keeps no tensor. Count storages, not elements, because an expanded tensor has more
+# elements than memory. Both programs of the last two lines keep 1 MiB. In the first, `sin` keeps `w`, which existed
+# before, and `exp` keeps its result. In the second, both keep the same tensor.
 
 # %% [markdown]
 # Where is the peak of a whole training step? Here are three layers of width 512 with Adam, with four batch sizes. The
@@ -134,9 +134,9 @@ for batch in (8, 64, 512, 2048):
     print(f"{batch:5}   {'   '.join(f'{peak:6.2f}' for peak in phases(batch))}")
 
 # %% [markdown]
-# With small batches the peak is in the optimizer's step, and a smaller batch doesn't help. With large batches it is in
-# backward. It is never in forward here, although forward builds up everything that is kept, because backward creates a
-# gradient before it frees what it has used.
+# With small batches the peak is in the optimizer's step, so an even smaller batch doesn't help. With large batches it
+# is in backward. It is never in forward here, although forward builds up everything that is kept, because backward
+# creates a gradient before it frees what it has used.
 #
 # The explorer shows such a step in stacked columns. Reduce the batch until the peak moves into the optimizer's step.
 # Then choose Adam with `foreach`, which works on lists and makes its temporaries for all parameters at once.
@@ -169,13 +169,13 @@ print("plain: ", measured(lambda: three_iterations(False))[1] // mib, "MiB")
 print("del y: ", measured(lambda: three_iterations(True))[1] // mib, "MiB")
 
 # %% [markdown]
-# Six MiB, and three with `del y`. The name refers to the old result until the new one is complete, so two whole graphs
-# are alive at once. For the same reason, `out = model(x); out.sum().backward()` needs one more activation at its peak
-# than `model(x).sum().backward()`, because backward can't free what a name refers to.
+# Six MiB are alive at the peak, and three with `del y`. The name refers to the old result until the new one is
+# complete, so two whole graphs are alive at once. For the same reason, `out = model(x); out.sum().backward()` needs one
+# more activation at its peak than `model(x).sum().backward()`, because backward can't free what a name refers to.
 
 # %% [markdown]
-# **Now you know.** The peak is a moment. Find the operation after which it is reached, then ask what keeps each tensor
-# alive.
+# **Now you know.** The peak is one moment of a step. Find the operation after which it is reached, then ask what keeps
+# each tensor alive at that moment.
 
 # %% exercise="predict-peak"
 # %% exercise="peak-ledger"
@@ -217,9 +217,9 @@ print("training with backward():     ", summed(True), "bytes")
 print("evaluation without no_grad(): ", summed(False), "bytes")
 
 # %% [markdown]
-# Only four bytes, the sum itself. `backward()` has freed what the graphs kept, and only their nodes remain. Everybody
-# repeats the advice to add up `loss.item()` and never the loss. It matters for evaluation, where no backward runs and
-# everything stays alive.
+# Only four bytes are alive, the sum itself. `backward()` has freed what the graphs kept, and only their nodes remain.
+# Everybody repeats the advice to add up `loss.item()` and never the loss. It matters for evaluation, where no backward
+# runs and everything stays alive.
 
 # %% [markdown]
 # To find a holder, watch a storage through a weak reference and remove the suspects one by one.
@@ -291,8 +291,8 @@ print("after gc.collect():", "gone" if references[-1].expired() else "alive")
 # %% [markdown]
 # `torch.autograd.grad` creates no such cycle. With `backward(create_graph=True)`, set `.grad` to None afterwards.
 #
-# **Now you know.** You can't free memory by asking for it. It is freed when its last holder goes, so look for the
-# holder.
+# **Now you know.** No call frees memory that something still refers to. It is freed when its last holder goes, so look
+# for the holder.
 
 # %% exercise="four-leaks"
 
@@ -445,11 +445,11 @@ for behind in ([], [nn.LayerNorm(64)], [nn.Dropout(0.1)]):
     print(f"{growth(block):.3f} for", ", ".join(type(layer).__name__ for layer in block))
 
 # %% [markdown]
-# The folklore says that it grows by a third. The second run stops as soon as everything that was kept exists again, so
-# a product at the very end of a block isn't repeated, and the first of the three costs a sixth more. If something after
-# the product keeps a tensor for backward, as LayerNorm keeps its input and Dropout its mask, it is the whole third.
-# (Here the input needs a gradient. In a first block, whose input needs none, backward is cheaper, so the share is
-# larger.)
+# It grows by a sixth or by a third, depending on how the block ends. Folklore knows only the third. The second run
+# stops as soon as everything that was kept exists again, so a product at the very end of a block isn't repeated, and
+# the first of the three blocks costs a sixth more. If something after the product keeps a tensor for backward, as
+# LayerNorm keeps its input and Dropout its mask, the block costs a third more. (Here the input needs a gradient. In a
+# first block, whose input needs none, backward is cheaper, so the share is larger.)
 
 # %% [markdown]
 # Other ways save memory without recomputing anything, if you do them right.
@@ -624,9 +624,9 @@ for rows in (1, 64, 344, 345, 512, 4096):
     print(f"{rows:5} rows: {flops / moved:7.1f} FLOPs for each byte, bound by {bound}")
 
 # %% [markdown]
-# From 345 rows on. The ridge of this machine is 989 / 3.35 = 295 FLOPs per byte. With few rows, nearly all traffic is
-# the matrix. Each of its numbers has 2 bytes and takes part in 2 FLOPs per row, so there are about as many FLOPs per
-# byte as there are rows. The traffic of the rows themselves moves the limit from 295 to 345.
+# Arithmetic is the limit from 345 rows on. The ridge of this machine is 989 / 3.35 = 295 FLOPs per byte. With few rows,
+# nearly all traffic is the matrix. Each of its numbers has 2 bytes and takes part in 2 FLOPs per row, so there are
+# about as many FLOPs per byte as there are rows. The traffic of the rows themselves moves the limit from 295 to 345.
 #
 # That is why generating text token by token is bound by memory traffic: on an H200 this product took 13 µs with 1 row,
 # 12 with 64, 25 with 512 and 173 with 4096. Operations without a product, such as GELU or a norm, are bound by traffic

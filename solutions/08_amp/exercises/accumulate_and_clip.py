@@ -75,7 +75,7 @@ def train_accumulated(
     return norms
     ### END SOLUTION
     ### BEGIN GIVEN
-    # raise NotImplementedError  # repair the code below, then delete this line
+    # raise NotImplementedError  # fix the code below, then delete this line
     # norms = []
     # for i, (x, y) in enumerate(micro_batches):
     #     with autocast():

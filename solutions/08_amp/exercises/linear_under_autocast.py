@@ -88,7 +88,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 #
 # def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 #     """x (N, I), weight (O, I), bias (O,); returns (N, O), through LinearFn."""
-#     raise NotImplementedError  # repair LinearFn, then delete this line
+#     raise NotImplementedError  # fix LinearFn, then delete this line
 #     return LinearFn.apply(x, weight, bias)
 ### END GIVEN
 

@@ -52,7 +52,7 @@ def forward_mixed(backbone: nn.Module, head: nn.Module, x: Tensor) -> Tensor:
         return head(h.float())
     ### END SOLUTION
     ### BEGIN GIVEN
-    # raise NotImplementedError  # repair the code below, then delete this line
+    # raise NotImplementedError  # fix the code below, then delete this line
     # with torch.autocast("cpu", dtype=torch.bfloat16):
     #     h = backbone(x)
     # return head(h)

@@ -66,7 +66,7 @@ def make_amp(
     return autocast, torch.amp.GradScaler(device_type, enabled=dtype is torch.float16)
     ### END SOLUTION
     ### BEGIN GIVEN
-    # raise NotImplementedError  # repair the code below, then delete this line
+    # raise NotImplementedError  # fix the code below, then delete this line
     # scaler = torch.cuda.amp.GradScaler()
     # autocast = lambda: torch.cuda.amp.autocast()
     # return autocast, scaler

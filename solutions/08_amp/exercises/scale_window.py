@@ -18,8 +18,8 @@
 # - If there is no entry, no non-zero entry, or an entry that is inf or nan, raise ValueError. The tensors are not
 #   changed.
 #
-# **Rule.** The cast decides: what counts is what really becomes 0 or inf, including the effect of rounding. At neither
-# end is the limit `torch.finfo`'s `tiny` or `max`.
+# **Rule.** The cast decides: what counts is what really becomes 0 or inf, including the effect of rounding. The limits
+# are not `torch.finfo`'s `tiny` and `max`.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -62,7 +62,7 @@ def fit(
     return losses
     ### END SOLUTION
     ### BEGIN GIVEN
-    # raise NotImplementedError  # repair the code below, then delete this line
+    # raise NotImplementedError  # fix the code below, then delete this line
     # losses = []
     # with torch.autocast("cpu", dtype=torch.bfloat16):  # once, around everything
     #     for x, y in batches:

@@ -79,7 +79,7 @@ class Pooler(nn.Module):
 #         self.start = torch.zeros(4, 3)
 #
 #     def forward(self, x: Tensor) -> Tensor:
-#         raise NotImplementedError  # repair the code above and below, then delete this line
+#         raise NotImplementedError  # fix the code above and below, then delete this line
 #         h = self.proj(x.view(20, 6)).view(4, 5, 3)
 #         w = (torch.zeros(4, 5) + torch.arange(5) / 4).softmax(1)
 #         return (h * w.unsqueeze(2)).sum(1) + self.start

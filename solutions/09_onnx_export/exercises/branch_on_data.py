@@ -66,7 +66,7 @@ class Gate(nn.Module):
 #     """The logarithm of x where the batch's mean is positive, else 0.1 / x: (N, D) -> (N, D)."""
 #
 #     def forward(self, x: Tensor) -> Tensor:
-#         raise NotImplementedError  # repair the code below, then delete this line
+#         raise NotImplementedError  # fix the code below, then delete this line
 #         if x.mean() > 0:
 #             return torch.log(x.clamp(min=1e-6))
 #         return 0.1 / x

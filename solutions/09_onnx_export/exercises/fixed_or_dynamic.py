@@ -4,15 +4,21 @@
 # predict · warm-up · 12 min · 1 point
 #
 # Here are five exports. What is in the files, and what does onnxruntime return? Write your answers down before you
-# export anything. You have seen everything you need above.
+# export anything. Sections 9.2 to 9.7 have everything you need.
 #
 #     batch = dict(dynamic_shapes=({0: "batch"},))
 #
 #     A  nn.Linear(100, 100), exported with torch.ones(2, 100) to a file in an empty folder
 #     B  the same layer and input, exported with **batch and external_data=False to a file in another empty folder
-#     C  def forward(self, x): return x * 2 if x.shape[0] > 2 else x * 3      exported with torch.ones(4, 3) and **batch
-#     D  def forward(self, x): return x * 2 if x.sum() > 0 else x * 3         exported with torch.ones(4, 3) and **batch
-#     E  def forward(self, x): return x.view(4, -1)                           exported with torch.ones(4, 6) and **batch
+#     C  def forward(self, x):                        # exported with torch.ones(4, 3) and **batch
+#            factor = 2
+#            while factor + x.shape[0] < 4:
+#                factor += 1
+#            return x * factor
+#     D  def forward(self, x):                        # exported with torch.ones(4, 3) and **batch
+#            return x if x.isfinite().all() else torch.zeros_like(x)
+#     E  def forward(self, x):                        # exported with torch.ones(4, 6) and **batch
+#            return x[: x.shape[0] // 2].repeat(1, 2)
 #
 # **Contract.** The dict `exported` has these twelve items; shapes are lists, lengths are numbers, names and words
 # strings.
@@ -28,23 +34,23 @@
 #
 # <details><summary>Hint 1</summary>
 #
-# Does the exporter run your numbers, or stand-ins for them? And can a graph without `if` follow a Python branch?
+# Does the exporter run your numbers, or stand-ins for them? And can a graph without `If` and `Loop` decide anything?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Sizes are fixed unless you declare them. A Python branch on a *shape* is decided once, during export, without a
-# message; a branch on *values* can't be decided, so the exporter refuses it. `check_model` checks only the structure.
-# Weights above a small size go into a second file.
+# Sizes are fixed unless you declare them. A Python decision about a *shape*, in an `if` or in a `while`, is made once,
+# during export, without a message; arithmetic with a size is recorded. A decision about *values* can't be made, so the
+# exporter refuses it. `check_model` checks only the structure. Weights above a small size go into a second file.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
 # A declares nothing, and its 100 × 100 weights have 40 kB; B keeps everything in one file. The example of C has 4 rows.
-# Which way does the file go forever, and which way does PyTorch go for 1 row? The `x` in C's forward has a shape but no
-# numbers, and the name of its type says so. In E, 48 numbers are arranged in 4 rows.
+# How often does its loop run then, and how often does it run in PyTorch for 1 row? The `x` in C's forward has a shape
+# but no numbers, and the name of its type says so. In E, is `x.shape[0] // 2` a decision or arithmetic?
 #
 # </details>
 
@@ -87,30 +93,33 @@ exported = {
 with check("fixed-or-dynamic") as test:
 
     class OnShape(nn.Module):
-        """C: a branch on a shape, which keeps the type of x."""
+        """C: a loop whose condition is about a shape; it notes the type of x."""
 
         def forward(self, x):
             seen_types.append(type(x).__name__)
-            return x * 2 if x.shape[0] > 2 else x * 3
+            factor = 2
+            while factor + x.shape[0] < 4:
+                factor += 1
+            return x * factor
 
     class OnValues(nn.Module):
-        """D: a branch on values."""
+        """D: a decision about values."""
 
         def forward(self, x):
-            return x * 2 if x.sum() > 0 else x * 3
+            return x if x.isfinite().all() else torch.zeros_like(x)
 
-    class Four(nn.Module):
-        """E: four rows, whatever comes."""
+    class Half(nn.Module):
+        """E: the first half of the rows, each twice as long."""
 
         def forward(self, x):
-            return x.view(4, -1)
+            return x[: x.shape[0] // 2].repeat(1, 2)
 
     class All(nn.Module):
         """A, B, C and E in one file, each with its own input and output, because every export takes time."""
 
         def __init__(self):
             super().__init__()
-            self.linear, self.c, self.e = nn.Linear(100, 100), OnShape(), Four()
+            self.linear, self.c, self.e = nn.Linear(100, 100), OnShape(), Half()
 
         def forward(self, x_of_a, x_of_b, x_of_c, x_of_e):
             return self.linear(x_of_a), self.linear(x_of_b), self.c(x_of_c), self.e(x_of_e)
@@ -165,16 +174,17 @@ with check("fixed-or-dynamic") as test:
     named = 'The declared dimension is shown as its name, and the other is fixed: ["batch", 100].'
     dynamic = "B declares the dimension dynamic, so any number of rows works."
     baked = (
-        "The branch was decided during export, with 4 rows, so only `x * 2` is in the graph. For 1 row "
-        "onnxruntime returns 2.0 and PyTorch 3.0, without any message."
+        "The condition of the loop was decided during the export, with 4 rows: the loop didn't run, so only `x * 2` is "
+        "in the graph. For 1 row onnxruntime returns 2.0 and PyTorch 3.0, without any message."
     )
     structure = "check_model looks at the structure, not at the numbers, so a wrong export passes."
     refused = (
-        "A branch on values can't be decided for all inputs, so torch.export refuses it (GuardOnDataDependentSymNode)."
+        "An `if` about values can't be decided for all inputs, so torch.export refuses it "
+        "(GuardOnDataDependentSymNode)."
     )
-    view = (
-        "view(4, -1) is exported just as it is written, so 8 rows still give 4, as in PyTorch. The 4 comes from "
-        "the model, not from the exporter."
+    half = (
+        "x.shape[0] // 2 is arithmetic, which the exporter records with a symbol: of 8 rows the file takes the first "
+        "4, and repeat(1, 2) makes 12 columns of 6."
     )
     fake = "The default exporter runs the model with FakeTensors, which have shapes and dtypes but no data."
     files = "The export writes weights into a second file, <name>.onnx.data, unless external_data=False."
@@ -190,7 +200,7 @@ with check("fixed-or-dynamic") as test:
         "C checker": prediction(outcome(lambda: onnx.checker.check_model(program.model_proto)), because=structure),
         "C type": prediction(simple(seen_types[0]), because=fake),
         "D export": prediction(of_d, because=refused),
-        "E shape": prediction(list(run(e=(8, 6))["e"].shape), because=view),
+        "E shape": prediction(list(run(e=(8, 6))["e"].shape), because=half),
     }
     test.points = observe_value(simply(observe_value(exported).value)).predicts(items, points=1)
 test.points

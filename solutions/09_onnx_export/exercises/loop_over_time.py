@@ -82,7 +82,7 @@ class Smooth(nn.Module):
 #         self.a = a
 #
 #     def forward(self, x: Tensor) -> Tensor:
-#         raise NotImplementedError  # repair the code below, then delete this line
+#         raise NotImplementedError  # fix the code below, then delete this line
 #         h, out = torch.zeros_like(x[:, 0]), []
 #         for t in range(x.shape[1]):
 #             h = self.a * h + (1 - self.a) * x[:, t]

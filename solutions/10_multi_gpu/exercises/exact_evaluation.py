@@ -58,7 +58,7 @@ def distributed_accuracy(
     return correct.item() / n
     ### END SOLUTION
     ### BEGIN GIVEN
-    # raise NotImplementedError  # repair the code below, then delete this line
+    # raise NotImplementedError  # fix the code below, then delete this line
     #
     # sampler = DistributedSampler(dataset, shuffle=False)
     # correct, seen = 0, 0

@@ -60,7 +60,7 @@ def save_and_reload(ddp: DistributedDataParallel, path: str) -> dict[str, Tensor
     return torch.load(path, weights_only=True)
     ### END SOLUTION
     ### BEGIN GIVEN
-    # raise NotImplementedError  # repair the code below, then delete this line
+    # raise NotImplementedError  # fix the code below, then delete this line
     #
     # torch.save(ddp.state_dict(), path)  # every rank writes the same file
     # return torch.load(path)  # … while another may still be writing

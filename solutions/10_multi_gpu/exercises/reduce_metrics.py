@@ -50,7 +50,7 @@ def reduce_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
     return {name: sum(values) / len(values) for name, values in found.items()}
     ### END SOLUTION
     ### BEGIN GIVEN
-    # raise NotImplementedError  # repair the code below, then delete this line
+    # raise NotImplementedError  # fix the code below, then delete this line
     #
     # out = {}
     # for name, value in metrics.items():

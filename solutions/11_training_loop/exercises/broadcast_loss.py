@@ -65,7 +65,7 @@ def fit(model: nn.Module, x: Tensor, y: Tensor, epochs: int, lr: float, batch_si
     return total / len(x)
     ### END SOLUTION
     ### BEGIN GIVEN
-    # raise NotImplementedError  # repair the code below, then delete this line
+    # raise NotImplementedError  # fix the code below, then delete this line
     # opt = torch.optim.SGD(model.parameters(), lr=lr)
     # for _ in range(epochs):
     #     for xb, yb in DataLoader(TensorDataset(x, y), batch_size=batch_size):

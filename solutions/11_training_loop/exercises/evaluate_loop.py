@@ -66,7 +66,7 @@ def evaluate(
     return loss / count, hits / count
     ### END SOLUTION
     ### BEGIN GIVEN
-    # raise NotImplementedError  # repair the code below, then delete this line
+    # raise NotImplementedError  # fix the code below, then delete this line
     # losses, accs = [], []
     # for x, y in loader:
     #     out = model(x)

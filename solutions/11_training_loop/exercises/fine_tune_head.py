@@ -73,7 +73,7 @@ def prepare(
     return torch.optim.SGD(groups, lr=lr_head, momentum=0.9)
     ### END SOLUTION
     ### BEGIN GIVEN
-    # raise NotImplementedError  # repair the code below, then delete this line
+    # raise NotImplementedError  # fix the code below, then delete this line
     # opt = torch.optim.SGD(model.parameters(), lr=lr_body, momentum=0.9)
     # model.fc.out_features = num_classes
     # model.load_state_dict(state, strict=False)

@@ -60,7 +60,7 @@ def causal_attention(q: Tensor, k: Tensor, v: Tensor, valid: Tensor) -> Tensor:
     return torch.where(has_key, weights @ v, 0.0)
     ### END SOLUTION
     ### BEGIN GIVEN
-    # raise NotImplementedError  # repair the code below, then delete this line
+    # raise NotImplementedError  # fix the code below, then delete this line
     # T = q.shape[-2]
     # w = q @ k.transpose(-2, -1) / q.shape[-1]
     # future = torch.ones(T, T).tril(1) == 0

@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 12.9 · Stop, go on, and end in the same place
+# ### Exercise 12.9 · Stop, resume, and end in the same place
 #
 # implement · solid · 20 min · 1 point
 #

@@ -74,7 +74,7 @@ class TinyLM(nn.Module):
                 nn.init.zeros_(parameter)
         ### END SOLUTION
         ### BEGIN GIVEN
-        # raise NotImplementedError  # repair the code below, then delete this line
+        # raise NotImplementedError  # fix the code below, then delete this line
         # super().__init__()
         # self.emb = nn.Embedding(vocab, width)
         # self.blocks = [Block(width) for _ in range(layers)]

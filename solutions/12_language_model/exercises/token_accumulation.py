@@ -74,7 +74,7 @@ def train_step(
     return total, norm
     ### END SOLUTION
     ### BEGIN GIVEN
-    # raise NotImplementedError  # repair the code below, then delete this line
+    # raise NotImplementedError  # fix the code below, then delete this line
     # for ids, targets in micro:
     #     with torch.autocast("cpu", torch.bfloat16):
     #         logits = model(ids)

@@ -73,7 +73,7 @@ def write_on(
     return out
     ### END SOLUTION
     ### BEGIN GIVEN
-    # raise NotImplementedError  # repair the code below, then delete this line
+    # raise NotImplementedError  # fix the code below, then delete this line
     # out = prompt
     # for _ in range(n):
     #     generator.manual_seed(0)

@@ -116,7 +116,7 @@ def sizes(model: nn.Module, x: Tensor) -> list[float]:
 ### BEGIN GIVEN
 # def evaluate(model: nn.Module, batches: Sequence[tuple[Tensor, Tensor]]) -> float:
 #     """The mean of the batches' losses."""
-#     raise NotImplementedError  # repair the code below, then delete this line
+#     raise NotImplementedError  # fix the code below, then delete this line
 #     total = 0
 #     for x, y in batches:
 #         total = total + F.cross_entropy(model(x).flatten(0, 1), y.flatten())
@@ -125,7 +125,7 @@ def sizes(model: nn.Module, x: Tensor) -> list[float]:
 #
 # def first_features(model: nn.Module, batches: Sequence) -> list[Tensor]:
 #     """The first position of each output, (batch, width)."""
-#     raise NotImplementedError  # repair the code below, then delete this line
+#     raise NotImplementedError  # fix the code below, then delete this line
 #     features = []
 #     for x, _ in batches:
 #         features.append(model(x)[:, 0].detach())
@@ -134,7 +134,7 @@ def sizes(model: nn.Module, x: Tensor) -> list[float]:
 #
 # def train(model: nn.Module, optimizer: torch.optim.Optimizer, batches: Sequence) -> dict:
 #     """Train on what can be trained on; returns the other batches' errors by number."""
-#     raise NotImplementedError  # repair the code below, then delete this line
+#     raise NotImplementedError  # fix the code below, then delete this line
 #     failed = {}
 #     for number, (x, y) in enumerate(batches):
 #         try:
@@ -149,7 +149,7 @@ def sizes(model: nn.Module, x: Tensor) -> list[float]:
 #
 # def sizes(model: nn.Module, x: Tensor) -> list[float]:
 #     """The mean absolute output of each child of the model."""
-#     raise NotImplementedError  # repair the code below, then delete this line
+#     raise NotImplementedError  # fix the code below, then delete this line
 #     outputs = []
 #     for layer in model.children():
 #         layer.register_forward_hook(lambda module, args, out: outputs.append(out))

@@ -80,7 +80,7 @@ def train_epoch(
 #     model: nn.Module, batches: list[tuple[Tensor, Tensor]], lr: float
 # ) -> tuple[float, float, int]:
 #     """An epoch of SGD, gradients clipped: mean loss, share of hits, skipped batches."""
-#     raise NotImplementedError  # repair the code below, then delete this line
+#     raise NotImplementedError  # fix the code below, then delete this line
 #     losses, skipped, right, seen = [], 0, 0, 0
 #     for x, y in batches:
 #         logits = model(x)

@@ -55,8 +55,8 @@ exported = TRUE | {"A batch 5": "ok"}
 exported = TRUE | {"B shape": [2, 100], "B batch 5": "error"}
 
 
-# %% wrong: the file follows the branch, the checker complains
-# says: The branch was decided during export, with 4 rows, so only `x * 2` is in the graph. For 1 row
+# %% wrong: the file follows the loop, the checker complains
+# says: The condition of the loop was decided during the export, with 4 rows: the loop didn't run, so only `x * 2` is
 # says: check_model looks at the structure, not at the numbers, so a wrong export passes.
 # earns: 0.8334 of 1
 # lesson
@@ -64,22 +64,22 @@ exported = TRUE | {"C onnx": 3.0, "C checker": "error"}
 
 
 # %% wrong: PyTorch gives what the file gives
-# says: C torch = 2.0: The branch was decided during export, with 4 rows, so only `x * 2` is in the graph. For 1 row
+# says: C torch = 2.0: The condition of the loop was decided during the export, with 4 rows
 # earns: 0.9166 of 1
 exported = TRUE | {"C torch": 2.0}
 
 
-# %% wrong: a branch on values is exported
-# says: A branch on values can't be decided for all inputs, so torch.export refuses it
+# %% wrong: a decision about values is exported
+# says: An `if` about values can't be decided for all inputs, so torch.export refuses it
 # earns: 0.9166 of 1
 # lesson
 exported = TRUE | {"D export": "ok"}
 
 
-# %% wrong: view follows the batch
-# says: view(4, -1) is exported just as it is written, so 8 rows still give 4, as in PyTorch. The 4 comes from
+# %% wrong: half of the example's rows, whatever comes
+# says: x.shape[0] // 2 is arithmetic, which the exporter records with a symbol: of 8 rows the file takes the first 4, and
 # earns: 0.9166 of 1
-exported = TRUE | {"E shape": [8, 6]}
+exported = TRUE | {"E shape": [2, 12]}
 
 
 # %% wrong: a plain tensor, one file, two files

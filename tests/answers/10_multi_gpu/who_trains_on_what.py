@@ -50,39 +50,57 @@ answers = right | {"rank 1, drop_last": [1, 3, 0]}
 
 
 # %% wrong: a new order each time
-# says: Without set_epoch the seed is the same each time, so the order never changes.
+# says: All three passes use the same seed and the same epoch, so the order is the same.
 # earns: 0.9 of 1
 # lesson
 answers = right | {"orders": 3}
 
 
 # %% wrong: all_reduce averages
-# says: all_reduce sums by default; averaging is DDP's doing, for gradients only.
+# says: all_reduce sums by default, and in place, so each of the two calls doubles t.
 # earns: 0.9 of 1
 # lesson
+answers = right | {"all_reduce": 0.75}
+
+
+# %% wrong: the second all_reduce averages, or isn't in place
+# says: all_reduce sums by default, and in place, so each of the two calls doubles t.
+# earns: 0.9 of 1
 answers = right | {"all_reduce": 1.5}
 
 
+# %% wrong: samples in place of indices
+# says: rank 0 = [10, 12, 14]: A sampler yields indices, 0 to 4, and not samples
+# earns: 0.9 of 1
+answers = right | {"rank 0": [10, 12, 14]}
+
+
 # %% wrong: the weights differ
-# says: DDP broadcasts rank 0's parameters when it is built, so different seeds do not matter.
+# says: DDP broadcasts rank 0's parameters when it is built, so what rank 1 has loaded is gone.
 # earns: 0.9 of 1
 answers = right | {"weights equal": False}
 
 
 # %% wrong: gradients are summed
-# says: DDP averages the local gradients: (1 + 2) / 2.
+# says: DDP averages the local gradients, however many rows are behind each of them: (1 + 2) / 2.
 # earns: 0.9 of 1
 answers = right | {"grad": 3.0}
 
 
 # %% wrong: each rank keeps its own gradient
-# says: DDP averages the local gradients: (1 + 2) / 2.
+# says: DDP averages the local gradients, however many rows are behind each of them: (1 + 2) / 2.
 # earns: 0.9 of 1
 answers = right | {"grad": 1.0}
 
 
+# %% wrong: each row counts the same
+# says: DDP averages the local gradients, however many rows are behind each of them: (1 + 2) / 2.
+# earns: 0.9 of 1
+answers = right | {"grad": 1.75}
+
+
 # %% wrong: DDP splits the input
-# says: DDP does not split the input (DataParallel does). Each rank gets back the rows it passed, and the global
+# says: DDP does not split the input (DataParallel does). Each rank gets back the rows it passed.
 # earns: 0.9 of 1
 # lesson
 answers = right | {"rows": 2}
@@ -94,8 +112,8 @@ answers = right | {"rows": 2}
 answers = right | {"key": "weight"}
 
 
-# %% wrong: the batch is shared out
-# says: DDP does not split the input (DataParallel does). Each rank gets back the rows it passed, and the global
+# %% wrong: one batch for each step
+# says: Both ranks accumulate two batches of 16 rows each, and nothing splits a batch: 2 · 2 · 16.
 # earns: 0.9 of 1
 answers = right | {"global batch": 32}
 

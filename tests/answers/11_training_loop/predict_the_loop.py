@@ -61,26 +61,32 @@ answers = RIGHT | {"grad after zero_grad": "zero"}
 
 
 # %% wrong: complete batches only
-# says: The incomplete last batch is kept by default: 7 * 128 = 896, then one batch of 104.
+# says: The part has 1000 samples, and the incomplete last batch is kept by default: 7 * 128 = 896, then one of 104.
 # earns: 1.8 of 2
 answers = RIGHT | {"batches": 7}
 
 
 # %% wrong: the last batch is complete
-# says: The incomplete last batch is kept by default: 7 * 128 = 896, then one batch of 104.
+# says: The part has 1000 samples, and the incomplete last batch is kept by default: 7 * 128 = 896, then one of 104.
 # earns: 1.8 of 2
 answers = RIGHT | {"last batch": 128}
 
 
 # %% wrong: Adam steps like SGD
-# says: Adam divides by the root of the second moment: the first step is about lr, however large the gradient.
+# says: Adam divides by the root of the second moment: the first step is about lr, however large the gradient is,
 # earns: 1.8 of 2
 # lesson
 answers = RIGHT | {"first Adam step": -50.0}
 
 
+# %% wrong: Adam steps by the clipped gradient
+# says: however large the gradient is, clipped or not.
+# earns: 1.8 of 2
+answers = RIGHT | {"first Adam step": -1.0}
+
+
 # %% wrong: the defaults are in use
-# says: optimizer.defaults is only the template for new groups; the rate in use is param_groups[i]['lr'].
+# says: optimizer.defaults is only the template for new groups; the rate in use is param_groups[i]['lr'], which
 # earns: 1.8 of 2
 answers = RIGHT | {"lr via defaults": -9.0}
 
@@ -92,14 +98,14 @@ answers = RIGHT | {"lr via defaults": -9.0}
 answers = RIGHT | {"softmax twice": 0.0}
 
 
-# %% wrong: one iteration forgotten
-# says: zero-backward-step = -1.0: One SGD step is w - lr * grad: -1 per iteration here.
+# %% wrong: one iteration, or one micro-batch, forgotten
+# says: zero-backward-step = -1.0: The two backwards add up to a gradient of 2, and one SGD step is w - lr * grad
 # earns: 1.8 of 2
 answers = RIGHT | {"zero-backward-step": -1.0}
 
 
 # %% wrong: the rate forgotten
-# says: zero-backward-step = -4.0: One SGD step is w - lr * grad: -1 per iteration here.
+# says: zero-backward-step = -4.0: The two backwards add up to a gradient of 2, and one SGD step is w - lr * grad
 # earns: 1.8 of 2
 answers = RIGHT | {"zero-backward-step": -4.0}
 
@@ -111,7 +117,7 @@ answers = RIGHT | {"zero-backward-step": 2.0}
 
 
 # %% wrong: large logits give a large loss
-# says: cross_entropy takes logits. With 1000 against 0 the label has probability 1, and -log 1 is 0.
+# says: cross_entropy takes a log-softmax, and the log-softmax of log-probabilities changes nothing.
 # earns: 1.8 of 2
 answers = RIGHT | {"loss of a perfect logit": 1000.0}
 
