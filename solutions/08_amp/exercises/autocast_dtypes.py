@@ -37,8 +37,8 @@
 # <details><summary>Hint 3</summary>
 #
 # Lower precision: matrix products of float32 inputs. Float32 on the CPU: most losses and `prod`, but not `sum` or
-# `softmax`. Everything else keeps or promotes; in-place operations and float64 are left alone; parameters and their
-# gradients stay float32.
+# `softmax`. Everything else keeps or promotes, and a Python number promotes nothing; in-place operations and float64
+# are left alone; parameters and their gradients stay float32.
 #
 # </details>
 
@@ -46,14 +46,14 @@
 ### BEGIN SOLUTION
 dtypes = {
     "lin(x)": torch.bfloat16,
-    "relu(y)": torch.bfloat16,
-    "y + x": torch.float32,
+    "y + 1.0": torch.bfloat16,
+    "(y + x) @ e": torch.bfloat16,
     "y.sum()": torch.bfloat16,
     "y.softmax(-1)": torch.bfloat16,
-    "F.mse_loss(y, x)": torch.float32,
+    "(y @ e).square().mean()": torch.bfloat16,
     "F.cross_entropy(y, t)": torch.float32,
     "torch.cat([y, x])": torch.float32,
-    "d @ d": torch.float64,
+    "d.float() @ e": torch.bfloat16,
     "x.addmm_(x, e)": torch.float32,
     "lin.weight": torch.float32,
     "lin.weight.grad": torch.float32,
@@ -62,14 +62,14 @@ dtypes = {
 ### BEGIN GIVEN
 # dtypes = {
 #     "lin(x)": ...,
-#     "relu(y)": ...,
-#     "y + x": ...,
+#     "y + 1.0": ...,
+#     "(y + x) @ e": ...,
 #     "y.sum()": ...,
 #     "y.softmax(-1)": ...,
-#     "F.mse_loss(y, x)": ...,
+#     "(y @ e).square().mean()": ...,
 #     "F.cross_entropy(y, t)": ...,
 #     "torch.cat([y, x])": ...,
-#     "d @ d": ...,
+#     "d.float() @ e": ...,
 #     "x.addmm_(x, e)": ...,
 #     "lin.weight": ...,
 #     "lin.weight.grad": ...,
@@ -86,43 +86,43 @@ with check("autocast-dtypes") as test:
         y = lin(x)
         came = {
             "lin(x)": y,
-            "relu(y)": torch.relu(y),
-            "y + x": y + x,
+            "y + 1.0": y + 1.0,
+            "(y + x) @ e": (y + x) @ e,
             "y.sum()": y.sum(),
             "y.softmax(-1)": y.softmax(-1),
-            "F.mse_loss(y, x)": F.mse_loss(y, x),
+            "(y @ e).square().mean()": (y @ e).square().mean(),
             "F.cross_entropy(y, t)": F.cross_entropy(y, t),
             "torch.cat([y, x])": torch.cat([y, x]),
-            "d @ d": d @ d,
+            "d.float() @ e": d.float() @ e,
             "x.addmm_(x, e)": x.clone().addmm_(x, e),
         }
     F.mse_loss(y, x).backward()
     came |= {"lin.weight": lin.weight, "lin.weight.grad": lin.weight.grad}
 
     linear = "Linear is the textbook case: float32 inputs are cast to bfloat16, and the result is bfloat16."
-    keeps = "relu is on no list: it keeps the dtype of its input, here the bfloat16 result of lin."
-    promotes = (
-        "A bfloat16 tensor and a float32 tensor give float32: ordinary type promotion (cat is even on autocast's "
-        "promote list)."
-    )
+    keeps = "A Python number promotes nothing within the floating-point dtypes: y + 1.0 keeps the bfloat16 of y."
+    promotes = "A bfloat16 tensor and a float32 tensor give float32: cat is on autocast's promote list."
     cuda_table = (
         "That is the CUDA table: there sum and softmax go to float32. On CPU they keep the dtype of their input."
     )
     keeps_input = "On CPU sum and softmax keep the dtype of their input, here the bfloat16 result of lin."
-    losses = "mse_loss and cross_entropy are on the float32 list, so that the loss keeps range and precision."
+    losses = "cross_entropy is on the float32 list, so that the loss keeps range and precision."
     weights = (
         "autocast casts copies of the weights on the way into the op; the parameter and its gradient stay float32."
     )
     sentences = {
         "lin(x)": linear,
-        "relu(y)": keeps,
-        "y + x": promotes,
+        "y + 1.0": keeps,
+        "(y + x) @ e": "y + x is float32, but a matrix product casts float32 inputs to bfloat16, whatever made them.",
         "y.sum()": keeps_input,
         "y.softmax(-1)": keeps_input,
-        "F.mse_loss(y, x)": losses,
+        "(y @ e).square().mean()": (
+            "square and mean keep the bfloat16 of the product. Only losses such as F.mse_loss are on the float32 list, "
+            "not the same formula written by hand."
+        ),
         "F.cross_entropy(y, t)": losses,
         "torch.cat([y, x])": promotes,
-        "d @ d": "autocast never touches float64 or integer tensors.",
+        "d.float() @ e": "d.float() is float32, so autocast casts it for the product. Only float64 is left alone.",
         "x.addmm_(x, e)": "Autocast leaves in-place and out= variants alone: they write into an existing tensor.",
         "lin.weight": weights,
         "lin.weight.grad": weights,

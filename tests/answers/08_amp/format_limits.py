@@ -2,21 +2,21 @@
 
 RIGHT = {
     "fp16(70000)": math.inf,
-    "fp16(1e-8)": 0.0,
-    "fp16(2049)": 2048.0,
+    "fp16(4e-8) == 0": False,
+    "fp16(2051)": 2052.0,
     "bf16(70000)": 70144.0,
-    "bf16(257)": 256.0,
+    "bf16(259)": 260.0,
     "bf16(1e-8) == 0": False,
-    "bf16(1) - 0.001": 1.0,
+    "bf16(1) - 0.003": 0.99609375,
     "fp16(1) - 0.001 < 1": True,
     "e5m2(61440)": math.inf,
-    "e4m3(500)": 448.0,
+    "e4m3(17)": 16.0,
 }
 
 
 # %% right: integers, in another order
 survivors = dict(
-    reversed((RIGHT | {"fp16(1e-8)": 0, "fp16(2049)": 2048, "bf16(1) - 0.001": 1, "e4m3(500)": 448}).items())
+    reversed((RIGHT | {"fp16(2051)": 2052, "bf16(259)": 260, "bf16(1) - 0.003": 255 / 256, "e4m3(17)": 16}).items())
 )
 
 
@@ -28,15 +28,15 @@ survivors = {name: str(value) for name, value in RIGHT.items()} | {"e5m2(61440)"
 bf16_one, fp16_one = torch.tensor(1.0).bfloat16(), torch.tensor(1.0).half()
 survivors = {
     "fp16(70000)": torch.tensor(70000.0).half(),
-    "fp16(1e-8)": torch.tensor(1e-8).half(),
-    "fp16(2049)": torch.tensor(2049.0).half(),
+    "fp16(4e-8) == 0": torch.tensor(4e-8).half() == 0,
+    "fp16(2051)": torch.tensor(2051.0).half(),
     "bf16(70000)": torch.tensor(70000.0).bfloat16(),
-    "bf16(257)": torch.tensor(257.0).bfloat16(),
+    "bf16(259)": torch.tensor(259.0).bfloat16(),
     "bf16(1e-8) == 0": torch.tensor(1e-8).bfloat16() == 0,
-    "bf16(1) - 0.001": bf16_one - 0.001,
+    "bf16(1) - 0.003": bf16_one - 0.003,
     "fp16(1) - 0.001 < 1": fp16_one - 0.001 < 1,
     "e5m2(61440)": torch.tensor(61440.0).to(torch.float8_e5m2),
-    "e4m3(500)": torch.tensor(500.0).to(torch.float8_e4m3fn),
+    "e4m3(17)": torch.tensor(17.0).to(torch.float8_e4m3fn),
 }
 
 
@@ -53,29 +53,23 @@ survivors = RIGHT | {"fp16(70000)": 70000.0}
 survivors = RIGHT | {"fp16(70000)": 65504}
 
 
-# %% wrong: fp16 keeps 1e-8
-# says: The smallest positive fp16 number is about 6e-8; 1e-8 is below half of it and becomes 0.
+# %% wrong: everything below the smallest number becomes 0
+# says: 4e-8 is nearer to it than to 0; only what is below half of it becomes 0.
 # earns: 1.8 of 2
 # lesson
-survivors = RIGHT | {"fp16(1e-8)": 1e-8}
+survivors = RIGHT | {"fp16(4e-8) == 0": True}
 
 
-# %% wrong: 1e-8 becomes the smallest positive number
-# says: 1e-8 is below half of it and becomes 0
-# earns: 1.8 of 2
-survivors = RIGHT | {"fp16(1e-8)": 2**-24}
-
-
-# %% wrong: fp16 keeps 2049
+# %% wrong: fp16 keeps 2051
 # says: fp16 has 11 significant bits: odd integers above 2048 do not exist.
 # earns: 1.8 of 2
-survivors = RIGHT | {"fp16(2049)": 2049.0}
+survivors = RIGHT | {"fp16(2051)": 2051.0}
 
 
-# %% wrong: 2049 is rounded up
-# says: rounded to the neighbour whose last bit is 0.
+# %% wrong: 2051 is rounded down
+# says: 2051 is half-way between 2050 and 2052, and is rounded to the neighbour whose last bit is 0.
 # earns: 1.8 of 2
-survivors = RIGHT | {"fp16(2049)": 2050.0}
+survivors = RIGHT | {"fp16(2051)": 2050.0}
 
 
 # %% wrong: bf16 has the range of fp16, above
@@ -85,22 +79,22 @@ survivors = RIGHT | {"bf16(70000)": math.inf}
 
 
 # %% wrong: bf16 keeps 70000
-# says: bf16(70000) = 70000.0: bf16 has 8 significant bits: neighbours of 257 are 256 and 258
+# says: bf16(70000) = 70000.0: bf16 has 8 significant bits: neighbours of 259 are 258 and 260
 # earns: 1.8 of 2
 survivors = RIGHT | {"bf16(70000)": 70000.0}
 
 
-# %% wrong: bf16 keeps 257
-# says: bf16(257) = 257.0: bf16 has 8 significant bits
+# %% wrong: bf16 keeps 259
+# says: bf16(259) = 259.0: bf16 has 8 significant bits
 # earns: 1.8 of 2
 # lesson
-survivors = RIGHT | {"bf16(257)": 257.0}
+survivors = RIGHT | {"bf16(259)": 259.0}
 
 
-# %% wrong: 257 is rounded up
+# %% wrong: 259 is rounded down
 # says: the even one if both are equally near
 # earns: 1.8 of 2
-survivors = RIGHT | {"bf16(257)": 258.0}
+survivors = RIGHT | {"bf16(259)": 258.0}
 
 
 # %% wrong: bf16 has the range of fp16, below
@@ -110,10 +104,16 @@ survivors = RIGHT | {"bf16(1e-8) == 0": True}
 
 
 # %% wrong: the update arrives in bf16
-# says: bf16(1) - 0.001 = 0.999: Just below 1 bf16 moves in steps of 1/256: a step of 0.001 is lost entirely.
+# says: bf16(1) - 0.003 = 0.997: Just below 1 bf16 moves in steps of 1/256, nearly 0.004.
 # earns: 1.8 of 2
 # lesson
-survivors = RIGHT | {"bf16(1) - 0.001": 0.999}
+survivors = RIGHT | {"bf16(1) - 0.003": 0.997}
+
+
+# %% wrong: the update is lost in bf16
+# says: 0.003 is more than half a step, so it becomes a whole one
+# earns: 1.8 of 2
+survivors = RIGHT | {"bf16(1) - 0.003": 1.0}
 
 
 # %% wrong: the update is lost in fp16, too
@@ -123,21 +123,27 @@ survivors = RIGHT | {"fp16(1) - 0.001 < 1": False}
 
 
 # %% wrong: e5m2 keeps 61440
-# says: e5m2 has an inf above 57344 (61440 rounds up)
+# says: e5m2 ends at 57344, and after it comes inf. 61440 is half-way to the next number, 65536, and rounds up.
 # earns: 1.8 of 2
 survivors = RIGHT | {"e5m2(61440)": 61440.0}
 
 
 # %% wrong: e5m2 saturates
-# says: e5m2 has an inf above 57344 (61440 rounds up)
+# says: e5m2 ends at 57344, and after it comes inf. 61440 is half-way to the next number, 65536, and rounds up.
 # earns: 1.8 of 2
 survivors = RIGHT | {"e5m2(61440)": 57344.0}
 
 
-# %% wrong: e4m3 has an inf
-# says: e4m3(500) = inf: e5m2 has an inf above 57344 (61440 rounds up); e4m3fn has no inf
+# %% wrong: e4m3 keeps 17
+# says: e4m3(17) = 17: e4m3 has 3 fraction bits, so above 16 its numbers are 2 apart.
 # earns: 1.8 of 2
-survivors = RIGHT | {"e4m3(500)": math.inf}
+survivors = RIGHT | {"e4m3(17)": 17}
+
+
+# %% wrong: 17 is rounded up
+# says: 17 is half-way between 16 and 18, and is rounded to the neighbour whose last bit is 0.
+# earns: 1.8 of 2
+survivors = RIGHT | {"e4m3(17)": 18}
 
 
 # %% wrong: a number where True or False is asked for
@@ -149,7 +155,7 @@ survivors = RIGHT | {"bf16(1e-8) == 0": 0}
 # %% wrong: one line left open
 # says: There is no prediction yet
 # earns: 1.8 of 2
-survivors = RIGHT | {"e4m3(500)": ...}
+survivors = RIGHT | {"e4m3(17)": ...}
 
 
 # %% wrong: a list in place of the dict
