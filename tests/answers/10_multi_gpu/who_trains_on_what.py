@@ -70,7 +70,7 @@ answers = right | {"all_reduce": 1.5}
 
 
 # %% wrong: samples in place of indices
-# says: rank 0 = [10, 12, 14]: A sampler yields indices, 0 to 4, and not samples
+# says: A sampler yields indices, 0 to 4, and not samples: the DataLoader looks the samples up.
 # earns: 0.9 of 1
 answers = right | {"rank 0": [10, 12, 14]}
 

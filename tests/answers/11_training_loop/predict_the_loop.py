@@ -99,7 +99,7 @@ answers = RIGHT | {"softmax twice": 0.0}
 
 
 # %% wrong: one iteration, or one micro-batch, forgotten
-# says: zero-backward-step = -1.0: The two backwards add up to a gradient of 2, and one SGD step is w - lr * grad
+# says: The two backwards add up to a gradient of 2, and one SGD step is w - lr * grad: -1 per iteration here.
 # earns: 1.8 of 2
 answers = RIGHT | {"zero-backward-step": -1.0}
 
