@@ -110,7 +110,7 @@ graph_explorer()
 call_log_explorer()
 
 # %% [markdown]
-# ### A step and the gradient that is lent to it
+# ### A step function and its surrogate gradient
 #
 # Move *steepness* up: where is the gradient still different from 0?
 # From [chapter 05](05_custom_functions/custom_functions.ipynb).
@@ -123,7 +123,8 @@ surrogate_explorer()
 #
 # ### Hooks in the order in which they fire
 #
-# Switch *x requires grad* off and see where `net`, `block` and `a` close. From [chapter 06](06_hooks/hooks.ipynb).
+# Switch *x requires grad* off and see where the calls of `net`, `block` and `a` end. From [chapter
+# 06](06_hooks/hooks.ipynb).
 
 # %%
 hook_explorer()
@@ -194,7 +195,7 @@ onnx_explorer()
 # %% [markdown]
 # ## 10 Several devices, several processes
 #
-# ### What each rank gives and gets
+# ### What each rank sends and gets
 #
 # Choose `reduce_scatter`, say what each rank will have at the end, then press *step* until each rank has it. From
 # [chapter 10](10_multi_gpu/multi_gpu.ipynb).
@@ -232,7 +233,7 @@ ring_stepper()
 # %% [markdown]
 # ## 11 The training loop
 #
-# ### Who comes together in a padded batch
+# ### Which samples share a padded batch
 #
 # Sort the lengths in the text field and see how much less is padded.
 # From [chapter 11](11_training_loop/training_loop.ipynb).

@@ -1,11 +1,13 @@
 # %% [markdown]
 # # Review
 #
-# Ten questions about what you have read, in about five minutes: is it so, not so, or only partly so? Or: what does this
-# print? You are told at once what holds, where it stands, and by which proof. A card that you knew comes back later
-# each time; one that you did not comes back tomorrow.
+# This page asks ten questions about what you have read, which takes about five minutes. A card has a statement (is it
+# so, not so, or only partly so?) or a few lines of code (what do they print?). After each answer you see what is true,
+# which section teaches it, and the proof. A card that you knew comes back after a longer time, a card that you didn't
+# know tomorrow.
 #
-# Asked are the chapters in which you have run a check. Others that you have read you can name below the card.
+# The cards come from the chapters in which you have run a check. If you have read other chapters, name them below the
+# card.
 #
 # Run the cell below with **Shift + Enter**. Tab goes from button to button, and Space presses it; the first press of
 # *I don't know* shows the answer. In a terminal, `torchkata review` asks the same cards, and

@@ -57,7 +57,7 @@ print(torch.tensor(5) // 2)
 # %% [markdown]
 # ## When you are stuck
 #
-# - Open Hint 1, which asks you a question. The last hint tells you nearly everything.
+# - Open Hint 1, which asks you a question. The last hint tells you the idea of the whole answer.
 # - If a notebook has become confused, choose *Kernel → Restart Kernel…*, run the first code cell, then go on where you
 #   were. You never need to have solved an earlier exercise of the chapter.
 # - If a cell doesn't finish, stop it with the square button at the top.

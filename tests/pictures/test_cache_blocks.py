@@ -40,7 +40,7 @@ def test_a_text_of_ones_own_is_drawn_or_refused():
     player.set("events", "a 30, free a")
     assert player.says("trace") == "your own"
     assert "segment" in player.press("event", "on").alt
-    assert "These are no events" in player.set("events", "nonsense (").alt
+    assert "These events can't be read" in player.set("events", "nonsense (").alt
 
 
 def test_the_last_event_of_the_opening_finds_no_room():

@@ -1,4 +1,4 @@
-"""What a step computes, what travels meanwhile, and how long it waits."""
+"""What a step computes, what it sends meanwhile, and how long it waits."""
 
 from functools import partial
 

@@ -31,14 +31,14 @@ WAY = (  # in the order in which a step goes through them
     Place(1, 4, "backward", "16 bits", narrow=True),
     Place(1, 3, ".grad", "float32, scaled"),
     Place(1, 2, "unscale_", "float32, true"),
-    Place(1, 1, "look, clip", "float32, true"),
+    Place(1, 1, "inspect, clip", "float32, true"),
     Place(1, 0, "optimizer.step", "float32"),
 )
 PARTS = {
     "autocast": ("copies", "products", "loss"),
     "backward": ("products", "backward", ".grad"),
     "scale": ("loss × scale", "unscale_", "optimizer.step"),
-    "between": (".grad", "unscale_", "look, clip"),
+    "between": (".grad", "unscale_", "inspect, clip"),
 }
 
 
@@ -55,9 +55,9 @@ def amp_step(lit: str = "") -> Picture:
     canvas = Canvas(RASTER.across(5), 268)
     canvas.title("One training step in mixed precision" + (f": {lit}" if lit else ""))
     upper, lower = RASTER.rows
-    canvas.note(RASTER.left(1), upper - 22, "the region of autocast: casts, each in front of an operation")
+    canvas.note(RASTER.left(1), upper - 22, "autocast region: the inputs of each operation are cast")
     canvas.line([RASTER.left(1), RASTER.right(3)], [upper - 12] * 2)
-    canvas.note(RASTER.right(4), lower + RASTER.height + 14, "through the same casts, the other way", "right")
+    canvas.note(RASTER.right(4), lower + RASTER.height + 14, "back through the same casts", "right")
     canvas.cells([_box(place, place.name in thick) for place in WAY])
     for here, there in zip(WAY, WAY[1:] + WAY[:1], strict=True):
         canvas.arrow(*RASTER.between((here.row, here.column), (there.row, there.column)))
@@ -72,6 +72,6 @@ def _box(place: Place, marked: bool) -> Cell:
 
 def _in_words(lit: str) -> str:
     way = "; ".join(f"{place.name}: {place.numbers}" for place in WAY)
-    words = f"One training step in mixed precision, as a way around. {way}; and back to the weights."
-    words += " Copies, products and loss are in the region of autocast."
+    words = f"One training step in mixed precision, as a loop. {way}; and back to the weights."
+    words += " Copies, products and loss are in the autocast region."
     return words + (f" Marked: {', '.join(places_lit(lit))}." if lit else "")

@@ -67,9 +67,9 @@ def draw_batches(
     total, padding = _amounts(lengths, plan)
     share = f"{padding} of {total} steps are padding ({padding / total:.0%})." if total else "No step is computed."
     dropped = f" Left out: sample {', '.join(map(str, left_out))}." if left_out else ""
-    canvas.note(MARGIN, y + 16, f"In all {share}{dropped}")
+    canvas.note(MARGIN, y + 16, f"In total, {share}{dropped}")
     alt = f"{len(lengths)} samples in batches of {batch_size}, padded with {pad_value}. {'. '.join(words)}."
-    return Picture(canvas, f"{alt} In all {share}{dropped}")
+    return Picture(canvas, f"{alt} In total, {share}{dropped}")
 
 
 def _amounts(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> tuple[int, int]:
@@ -114,7 +114,7 @@ def batch_anatomy_explorer() -> Explorer:
         "lengths": text_field("lengths", LENGTHS, about="the lengths of the samples, with blanks between them"),
         "batch_size": slider("batch size", 3, 1, 5),
         "pad_value": slider("pad value", 0, -9, 9),
-        "seed": slider("seed", 0, 0, 9, about="it counts when shuffle is on"),
+        "seed": slider("seed", 0, 0, 9, about="used when shuffle is on"),
         "shuffle": switch("shuffle", False),
         "drop_last": switch("drop_last", False),
     }

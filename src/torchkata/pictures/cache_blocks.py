@@ -70,7 +70,7 @@ def cache_blocks(trace: Sequence[Event], count: int) -> Picture:
             MARGIN, 40, "✗ out of memory: no free block and no room for a new segment", color=ERROR_INK, weight="bold"
         )
     else:
-        canvas.note(MARGIN, 40, f"the driver: {', '.join(stage.driver) or 'is asked for nothing'}")
+        canvas.note(MARGIN, 40, f"the driver: {', '.join(stage.driver) or 'no request'}")
     if not stage.rows:
         canvas.note(MARGIN, TOP + BAR / 2, "There is no segment.")
     colours: dict[str, str] = {}
@@ -83,7 +83,7 @@ def cache_blocks(trace: Sequence[Event], count: int) -> Picture:
     canvas.text(MARGIN, y, f"allocated {mib(stage.allocated)} of reserved {mib(stage.reserved)}", weight="bold")
     canvas.text(MARGIN, y + 18, f"largest free block: {mib(stage.largest_free) if stage.largest_free else 'none'}")
     free = CAPACITY - stage.reserved
-    canvas.text(MARGIN, y + 36, f"never asked for: {mib(free)} of the device's 100 MiB")
+    canvas.text(MARGIN, y + 36, f"still free at the driver: {mib(free)} of the device's 100 MiB")
     return Picture(canvas, _in_words(number, stage, free))
 
 
@@ -128,12 +128,12 @@ def _length(text: str) -> int:
 
 def _refusal(why: str) -> Picture:
     canvas = Canvas(LEFT + CAPACITY / MIB * SCALE + MARGIN, 86)
-    canvas.title("These are no events")
+    canvas.title("These events can't be read")
     canvas.text(MARGIN, 44, why, color=ERROR_INK)
     canvas.note(
         MARGIN, 66, "Write a name and MiB, 'free' and a name, or 'empty', with commas between: a 30, free a, b 2"
     )
-    return Picture(canvas, f"These are no events: {why}. Write such as a 30, free a, empty, b 2.")
+    return Picture(canvas, f"These events can't be read: {why}. Write for example a 30, free a, empty, b 2.")
 
 
 def _segment(canvas: Canvas, y: float, blocks: Sequence[tuple[int, str]], colours: dict[str, str]) -> None:
@@ -155,5 +155,5 @@ def _in_words(number: str, stage: Stage, free: int) -> str:
     return (
         f"{number}. {state}The segments with their blocks: {rows or 'none'}. Allocated {mib(stage.allocated)}, "
         f"reserved "
-        f"{mib(stage.reserved)}, {mib(free)} never asked for."
+        f"{mib(stage.reserved)}, {mib(free)} still free at the driver."
     )

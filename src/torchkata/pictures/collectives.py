@@ -11,14 +11,14 @@ from torchkata.pictures.show import Picture
 from torchkata.pictures.style import GREEN, MARGIN, SKY, UNUSED
 
 COLLECTIVES = {
-    "broadcast": "rank 0 gives everything, all have it",
-    "reduce": "all give, rank 0 has the sum",
-    "all_reduce": "all give, all have the sum",
-    "gather": "each gives one piece, rank 0 has them all",
-    "all_gather": "each gives one piece, all have them all",
-    "scatter": "rank 0 gives a piece to each",
-    "reduce_scatter": "all give, each has one piece of the sum",
-    "all_to_all": "each gives a piece to each",
+    "broadcast": "every rank gets the tensor of rank 0",
+    "reduce": "rank 0 gets the sum",
+    "all_reduce": "every rank gets the sum",
+    "gather": "rank 0 gets one piece from each rank",
+    "all_gather": "every rank gets one piece from each rank",
+    "scatter": "every rank gets one piece of rank 0's tensor",
+    "reduce_scatter": "every rank gets one piece of the sum",
+    "all_to_all": "every rank sends one piece to each rank",
 }
 LETTERS = "abcd"
 HEIGHT = 24
@@ -92,7 +92,7 @@ def draw_collective(name: str, world: int, done: int) -> Picture:
     about = "before the call" if not done else f"step {done} of {world}"
     news = ", ".join(f"rank {rank}" for rank in state.changed)
     canvas.text(MARGIN, 42, f"{about}: {'something new on ' + news if news else 'nothing has arrived'}")
-    canvas.note(gives_at, top - 16, "gives")
+    canvas.note(gives_at, top - 16, "sends")
     canvas.note(has_at, top - 16, "has")
     for rank in range(world):
         y = top + rank * ROW
@@ -108,7 +108,7 @@ def draw_collective(name: str, world: int, done: int) -> Picture:
     legend = "a: from rank 0, b: from rank 1, … –: nothing yet. Outlined: new."
     canvas.note(MARGIN, canvas.height - 12, legend)
     held = "; ".join(f"rank {rank} has {_listed(pieces)}" for rank, pieces in enumerate(state.has))
-    given = "; ".join(f"rank {rank} gives {_listed(pieces)}" for rank, pieces in enumerate(state.gives))
+    given = "; ".join(f"rank {rank} sends {_listed(pieces)}" for rank, pieces in enumerate(state.gives))
     return Picture(canvas, f"{name}, {world} ranks: {COLLECTIVES[name]}. {given}. {about.capitalize()}: {held}.")
 
 

@@ -68,9 +68,7 @@ def dtype_flow(net: nn.Sequential, x: Tensor, device: str = "cpu", dtype: torch.
     widths = [max(LEAST, 5.6 * len(stage.node) + 8) for stage in stages]
     canvas = Canvas(2 * MARGIN + sum(widths) + GAP * (len(stages) - 1), 190)
     canvas.title(f"dtypes under autocast to {_name(dtype)}")
-    canvas.text(
-        MARGIN, 38, "above: forward, what a stage gives; below: backward, the gradient of the same tensor", SMALL
-    )
+    canvas.text(MARGIN, 38, "above: the output of each stage; below: its gradient in backward", SMALL)
 
     top, left = 78, float(MARGIN)
     boxes = []
@@ -91,7 +89,7 @@ def dtype_flow(net: nn.Sequential, x: Tensor, device: str = "cpu", dtype: torch.
         left += width + GAP
     canvas.cells(boxes)
     last = stages[-1]
-    canvas.note(MARGIN, 178, f"the loss itself is {last.forward}; bold: 16 bits; .grad: of the weight")
+    canvas.note(MARGIN, 178, f"the loss is {last.forward}; bold: 16 bits; .grad: the gradient of the weight")
     return Picture(canvas, _in_words(stages, dtype))
 
 

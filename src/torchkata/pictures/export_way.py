@@ -37,7 +37,7 @@ def export_way() -> Picture:
     """Draw the way: five stations, and between them capture, translate, save and load."""
     bottom = TOP + RASTER.height
     canvas = Canvas(RASTER.across(len(WAY)), bottom + 84)
-    canvas.title("From a model to a file, and on")
+    canvas.title("From a model to a session")
     canvas.cells([_box(number, station) for number, station in enumerate(WAY)])
     for number, station in enumerate(WAY):
         for line, words in enumerate(station.told):
@@ -45,7 +45,7 @@ def export_way() -> Picture:
     for (number, _), (_, after) in pairwise(enumerate(WAY)):
         canvas.note(RASTER.right(number) + RASTER.gap / 2, TOP - 12, after.by, "center")
         canvas.arrow(*RASTER.between((0, number), (0, number + 1)))
-    canvas.legend(bottom + 54, ((SKY, "needs PyTorch"), (ORANGE, "needs a runtime only")), step=140)
+    canvas.legend(bottom + 54, ((SKY, "needs PyTorch"), (ORANGE, "needs only a runtime")), step=140)
     return Picture(canvas, _in_words())
 
 
@@ -59,4 +59,4 @@ def _in_words() -> str:
         f"{station.by + ': ' if station.by else ''}{station.name} {station.second} ({' '.join(station.told)})"
         for station in WAY
     ]
-    return "The way of a model into a file, and on. " + "; then ".join(told) + ". Only the last needs no PyTorch."
+    return "How a model becomes a file and runs. " + "; then ".join(told) + ". Only the last needs no PyTorch."

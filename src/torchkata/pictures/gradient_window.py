@@ -54,7 +54,7 @@ def draw_window(grads: Sequence[Tensor], power: int, fmt: str = "fp16") -> Pictu
     for place in range(LOWEST, HIGHEST + 1, 10):
         canvas.note(_x(place), base + 10, f"2^{place}", "center")
     _draw_edges(canvas, low, high, top, base)
-    words = "size of an entry; a bar is as high as the number of entries in that power of two"
+    words = "size of an entry; the height of a bar is the number of entries in that power of two"
     canvas.note(MARGIN, base + 30, words)
     words = "left of the window entries become 0, right of it inf"
     canvas.note(MARGIN, base + 44, words)

@@ -106,7 +106,7 @@ def scale_explorer() -> Explorer:
     """Build the simulator: how often an inf comes, and the four settings of the scaler."""
     controls = {
         "probability": decimal_slider(
-            "inf, chance", 0.02, 0.0, 0.3, 0.01, about="how likely an inf is in an iteration"
+            "chance of inf", 0.02, 0.0, 0.3, 0.01, about="how likely an inf is in an iteration"
         ),
         "growth_interval": slider("interval", 20, 1, 200, about="growth_interval of the GradScaler"),
         "growth_factor": choice("growth", [2.0, 4.0, 8.0], about="growth_factor of the GradScaler"),

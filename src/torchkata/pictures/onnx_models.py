@@ -233,7 +233,7 @@ def _controls(sample: str, rows: int) -> dict[str, Control]:
         "model": choice("model", SAMPLES, sample, wide=True),
         "dynamic batch": switch("dynamic batch", True),
         "dynamic time": switch("dynamic time (the loop)", False),
-        "external data": switch("external data", True, "weights in a file of their own"),
+        "external data": switch("external data", True, "weights in a second file"),
         "rows": slider("rows to run", rows, 1, LARGEST),
         "steps": slider("steps to run", 3, 1, LARGEST, about="of the loop"),
     }

@@ -25,7 +25,7 @@ def overlap(steps: Mapping[str, Step]) -> Picture:
     """Draw steps below one another on one scale of time, each under its name."""
     longest = max(computed + waiting((0, computed, sends)) for _, computed, sends in steps.values())
     canvas = Canvas(LEFT + LENGTH + MARGIN, TOP + len(steps) * CASE + 6)
-    canvas.title("What a step computes, and what travels meanwhile")
+    canvas.title("What a step computes, and what it sends meanwhile")
     told = []
     for number, (name, step) in enumerate(steps.items()):
         top = TOP + number * CASE
@@ -42,7 +42,7 @@ def overlap(steps: Mapping[str, Step]) -> Picture:
         canvas.text(MARGIN, top + LANE + BLOCK / 2, "sends")
         told.append(f"{summary}; {len(sends)} buckets travel from {_ms(sends[0][0])} to {_ms(sends[-1][1])}")
     canvas.note(MARGIN, canvas.height - 14, LEGEND)
-    return Picture(canvas, f"What a step computes, and what travels meanwhile. {'. '.join(told)}.")
+    return Picture(canvas, f"What a step computes, and what it sends meanwhile. {'. '.join(told)}.")
 
 
 def _ms(seconds: float) -> str:

@@ -83,7 +83,7 @@ def draw_roofline(machine: Machine, operation: str, rows: int, size: int) -> Pic
     canvas.text(
         MARGIN,
         TOP + HIGH + 66,
-        f"{intensity:.3g} FLOPs for each byte; the ridge of this machine lies at {10**ridge:.0f}",
+        f"{intensity:.3g} FLOPs for each byte; the ridge of this machine is at {10**ridge:.0f}",
     )
     return Picture(canvas, _in_words(machine, operation, rows, dtype, intensity, 10**ridge, bound, seconds))
 

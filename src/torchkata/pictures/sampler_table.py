@@ -50,7 +50,7 @@ def draw_shares(n: int, world: int, drop_last: bool, shuffle: bool, seed: int, e
     canvas.text(MARGIN, 38, settings + (f", seed + epoch = {seed + epoch}" if shuffle else ""))
     left_out = sorted(set(range(n)) - {index for row in rows for index in row})
     repeated = sum(map(len, rows)) - (n - len(left_out))
-    canvas.text(MARGIN, 54, f"given out again: {repeated}; left out: {', '.join(map(str, left_out)) or 'none'}")
+    canvas.text(MARGIN, 54, f"repeated: {repeated}; left out: {', '.join(map(str, left_out)) or 'none'}")
     cells, told = [], []
     for rank, row in enumerate(rows):
         y = TOP + rank * (HEIGHT + 8)
@@ -65,7 +65,7 @@ def draw_shares(n: int, world: int, drop_last: bool, shuffle: bool, seed: int, e
         if not row:
             canvas.text(LEFT, y + HEIGHT / 2, "nothing", color=SOFT_INK)
     canvas.cells(cells)
-    canvas.note(MARGIN, canvas.height - 14, "The columns are dealt out from top to bottom.")
+    canvas.note(MARGIN, canvas.height - 14, "Samples are dealt column by column, from top to bottom.")
     summary = f"{sizes}, {settings}. {'; '.join(told)}."
     return Picture(canvas, f"{summary} Left out: {', '.join(map(str, left_out)) or 'none'}.")
 
@@ -75,8 +75,8 @@ def sampler_explorer() -> Explorer:
     controls = {
         "samples": slider("samples", 10, 1, 16),
         "ranks": slider("ranks", 3, 1, 4),
-        "epoch": slider("set_epoch", 0, 0, 9, about="the epoch that the sampler is told; it counts when shuffle is on"),
-        "seed": slider("seed", 0, 0, 9, about="it counts when shuffle is on"),
+        "epoch": slider("set_epoch", 0, 0, 9, about="the epoch that set_epoch gets; used when shuffle is on"),
+        "seed": slider("seed", 0, 0, 9, about="used when shuffle is on"),
         "shuffle": switch("shuffle", False),
         "drop_last": switch("drop_last", False),
     }

@@ -161,7 +161,7 @@ class check:
     def _what_to_run(self, name: str) -> str:
         """What a learner does where a name of the check cell is not there."""
         if name in names.answers_in(self._source) or not cells.lacks_helpers(self.exercise):
-            return "Run the cell of your answer first, and mend the error that it shows, if any."
+            return "Run the cell of your answer first, and fix the error that it shows, if any."
         cell = TITLE.format(self.exercise).rstrip(".")
         return f"Run the cell “{cell}” first, above this one. If it is gone, `torchkata update` restores it."
 

@@ -15,7 +15,9 @@ from torchkata.tools.learning.review_terminal import in_days, proof_run
 from torchkata.tools.placing import Place, here
 
 NO_WORKBOOK = "Your cards are kept in your workbook: open this page there, with `torchkata lab`."
-NOTHING_READ = "You have not run a check of a chapter yet. Choose a chapter that you have read, and say so."
+NOTHING_READ = (
+    "You have not run a check of a chapter yet. Choose a chapter that you have read and press the button beside it."
+)
 DONT_KNOW, NEXT = "I don't know", "next card"
 
 
@@ -49,7 +51,7 @@ class ReviewPage:
         known = chapters(place)
         labels = [f"{one.number} {one.topic.replace('_', ' ')}" for one in known]
         self.chapter = choice("chapter", zip(labels, known, strict=True), known[0])
-        self.read_it = button("I have read it", "ask for this chapter too")
+        self.read_it = button("I have read it", "also ask about this chapter")
         self.answers = HBox([*self.choices, self.onward], layout=Layout(flex_flow="row wrap"))
         further = HBox([self.chapter, self.read_it], layout=Layout(flex_flow="row wrap"))
         rows = [self.words, self.answers, self.more, self.prove, self.proof, further, helper()]
@@ -153,7 +155,7 @@ def _further(card: Card) -> str:
     label = title.replace("[", r"\[").replace("]", r"\]")
     code = html.escape(card.question.fact.proof.rstrip(), quote=False)
     return (
-        f"Where it stands: [{label}]({Path(place).as_posix()})\n\n<details><summary>Proof {card.id}</summary>\n"
+        f"Taught in [{label}]({Path(place).as_posix()})\n\n<details><summary>Proof {card.id}</summary>\n"
         f"<pre><code>{code}\n</code></pre>\n</details>"
     )
 

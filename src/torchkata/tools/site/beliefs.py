@@ -38,7 +38,7 @@ def _section(one: Told, taught: tuple[str, str, str] | None, home: Home) -> node
     section += (line := _where(one, taught))
     if doubt := home.doubt_text(f"the belief {one.fact.id}", one.fact.belief):
         line += nodes.Text(" ")
-        line += nodes.reference("", "Is it told wrongly? Report it", refuri=doubt, internal=False)
+        line += nodes.reference("", "Is this wrong? Report it", refuri=doubt, internal=False)
         line += nodes.Text(".")
     return section
 
@@ -66,7 +66,7 @@ def _prose(text: str) -> Iterator[nodes.Node]:
 def _where(one: Told, taught: tuple[str, str, str] | None) -> nodes.paragraph:
     """On which torch it was proved, and where it is taught."""
     if one.proved_on:
-        said = f"Proved on torch {one.proved_on}, again at each change of the course."
+        said = f"Proved on torch {one.proved_on}, and again with each change of the course."
     else:
         said = "Its proof needs a GPU and does not run where the course is tested."
     if one.fact.unverified:

@@ -11,10 +11,10 @@ from torchkata.facts.look import prose_html
 from torchkata.tools.site.proved import Told
 
 MEANING = {
-    "holds": "it is so",
-    "partly": "it is so with limits",
-    "outdated": "it was so once",
-    "wrong": "it is not so",
+    "holds": "true",
+    "partly": "true with limits",
+    "outdated": "was true once",
+    "wrong": "not true",
     "opinion": "no program can decide it",
 }
 SOURCE = "src/torchkata/tools/site/folklore_pages.py"
@@ -29,16 +29,16 @@ def index_page(facts: Sequence[Told], titles: Mapping[str, str], report: str) ->
             "---\nhide-toc: true\n---",
             "# Folklore, checked",
             "",
-            f"{len(facts)} things that people say about PyTorch, and what is so. Each has a proof: a few lines of code "
-            "that run through only if the fact holds. Open a chapter, or filter all of them. A belief leads to its "
-            "proof.",
+            f"{len(facts)} things that people say about PyTorch, and what is true. Each has a proof: a few lines of "
+            "code that run without an error only if the fact holds. Open a chapter, or filter the list. Click on a "
+            "belief to see its proof.",
             "",
             _filters(facts, titles),
             "",
             '<div id="beliefs">',
             *(_group(name, title, facts) for name, title in titles.items()),
             "</div>",
-            '<p id="no-belief" hidden>No belief fits. Take out a word, or choose all chapters and all verdicts.</p>',
+            '<p id="no-belief" hidden>No belief fits. Remove a word, or choose all chapters and all verdicts.</p>',
             "",
             "## Report one",
             "",

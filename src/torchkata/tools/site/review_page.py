@@ -19,12 +19,12 @@ hide-toc: true
 
 # Review
 
-Ten questions about what you have read: is it so, not so, or only partly so? Or: what does this print? You hear at once
-what holds, and where it is taught. A card that you knew comes back later each time; one that you didn't comes back
-tomorrow.
+This page asks ten questions about what you have read. A card has a statement (is it so, not so, or only partly so?) or
+a few lines of code (what do they print?). After each answer you see what is true, and which section teaches it. A card
+that you knew comes back after a longer time, a card that you didn't know tomorrow.
 
-This page remembers your cards in this browser and sends them nowhere. In your workbook, `torchkata review` and
-`review.ipynb` ask the same cards, and run the proofs.
+Your answers are stored in this browser and sent nowhere. In your workbook, `torchkata review` and `review.ipynb` ask
+the same cards, and also run the proofs.
 
 <form id="ask" class="review" hidden>
 <label>Chapter <select name="chapter"><option value="">those that I have begun, or any</option>

@@ -97,16 +97,16 @@ def _read(root: Path, name: str) -> str:
 def missing_page() -> str:
     return (
         "---\norphan: true\nhide-toc: true\n---\n\n# There is no such page\n\n"
-        "It may have moved. The [first page](index.md) leads to all chapters, and the search finds words.\n"
+        "It may have moved. The [first page](index.md) leads to all chapters, and you can search for words.\n"
     )
 
 
 def report(home: Home) -> str:
     """How to report a belief."""
     steps = (
-        "You have read something about PyTorch that is not in the list, or that is told wrongly here? Write down the "
-        "belief in one sentence, what is so in another, and a few lines of code with an `assert` that fails if it "
-        "is not"
+        "Have you read something about PyTorch that isn't in the list, or is something here wrong? Write down the "
+        "belief in one sentence, what is true in another, and a few lines of code with an `assert` that fails if it "
+        "isn't"
     )
     where = f"[report it]({home.doubt_text('a belief')})" if home.repository else "send it to the authors"
     return f"{steps}, and {where}. [For authors](../authors.md#facts) says how it gets into the course."
@@ -123,8 +123,8 @@ hide-toc: true
 <div class="hero-words">
 <p class="lead">A course on how PyTorch really works, for people who can run a training script and want to know what
 PyTorch does in it.</p>
-<p>You predict what a few lines do, and run them. Then you write code of your own, and hear at once whether it is right
-or, if not, what it does and why. Every claim is backed by code that runs.</p>
+<p>You predict what a few lines do, and run them. Then you write your own code, and the notebook tells you at once
+whether it is right and, if it isn't, what it did and why. Every claim is backed by code that runs.</p>
 <div class="start">
 {start}
 <p><a class="button first" href="start.html">How it begins</a> <a class="button" href="gallery.html">Play with the
@@ -137,7 +137,7 @@ pictures</a> {colab}</p>
 
 ## A wrong answer and its verdict
 
-Count how many entries of an index write to each cell. Somebody answers:
+The task is to count how many entries of an index write to each cell. A learner answers:
 
 ```python
 {answer}
