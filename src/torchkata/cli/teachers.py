@@ -57,12 +57,32 @@ command = partial(commands.command, rich_help_panel="For teachers")
 @command("course")
 def _course(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="An empty or a new folder.")],
+    gradescope: Annotated[
+        str | None, typer.Option(metavar="CHAPTER", help="Make Gradescope's autograder for this chapter instead.")
+    ] = None,
 ) -> None:
     """Create a class folder: all chapters with solutions, nbgrader's settings, and a page on what to do next."""
     from torchkata.tools.class_folder import make_class_folder
 
+    if gradescope is not None:
+        return _make_autograder(folder, gradescope)
     count = make_class_folder(folder)
     say(f"{count} files in {folder}. What to do there: {folder / 'README.md'}")
+
+
+def _make_autograder(folder: Path, word: str) -> None:
+    from torchkata.tools.course import find_chapters
+    from torchkata.tools.gradescope import make_autograder
+    from torchkata.tools.placing import here
+
+    [chapter] = find_chapters(here(), [word])
+    say(
+        f"Upload {make_autograder(folder, chapter)} as the autograder of an assignment.\n"
+        "It contains the solutions and hidden tests: keep it to yourself.\n"
+        "Each submission is graded in a container of its own. If bubblewrap works there, student code can't see the "
+        "solutions or change marks. If it doesn't, that code has the grader's rights: it can read the solutions and "
+        "write its own marks. If so, the test For the teacher, which students can't see, says it."
+    )
 
 
 @command("collect")
