@@ -29,6 +29,7 @@ TEXTS = {
     "notes": "docs/notes.md",
     "collecting": "docs/collecting.md",
     "large-classes": "docs/large-classes.md",
+    "containers": "docs/containers.md",
     "authors": "docs/authors.md",
     "contributing": "CONTRIBUTING.md",
     "maintainers": "docs/maintainers.md",
@@ -192,6 +193,7 @@ Six or twelve weeks <plans>
 Notes for each chapter <notes>
 How work comes in <collecting>
 What a large class costs <large-classes>
+In a container <containers>
 For authors <authors>
 How to contribute <contributing>
 For maintainers <maintainers>
