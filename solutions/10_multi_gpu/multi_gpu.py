@@ -28,6 +28,7 @@
 import contextlib
 import inspect
 import math
+import multiprocessing
 import os
 import re
 import subprocess
@@ -142,6 +143,20 @@ print(done.stdout.strip())
 # memory](https://docs.pytorch.org/docs/stable/multiprocessing.html). The function is passed by name, and each child
 # imports the script to find it. The guard `if __name__ == "__main__"` stops the children from spawning processes in
 # turn.
+#
+# `mp.spawn` starts a fresh Python everywhere. A `multiprocessing.Process`, or a worker of a `DataLoader`, is started in
+# the way that your Python and your system choose, unless you name one:
+
+# %% varies="each Python and each system has its own default"
+version = ".".join(map(str, sys.version_info[:2]))
+print(f"Python {version} on {sys.platform} starts processes by {multiprocessing.get_start_method()}")
+
+# %% [markdown]
+# *spawn* is the default on macOS and Windows. On Linux it is *fork* up to Python 3.13: the child begins as a copy of
+# its parent, with all variables. From Python 3.14 on it is
+# [*forkserver*](https://docs.python.org/3/library/multiprocessing.html#contexts-and-start-methods): a fresh Python, the
+# server, is started once, and each child is forked from that server and not from your program. So it has nothing that
+# your program has computed. As with spawn, the function and its arguments are pickled, and the script needs the guard.
 #
 # A notebook isn't a script that a child could import, so this course has a helper that sends the function itself.
 # `run_on_ranks(function, *args, world=2)` calls `function(rank, world, *args)` in `world` fresh processes and returns a

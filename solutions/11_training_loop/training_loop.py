@@ -23,6 +23,7 @@
 import copy
 import io
 import math
+import multiprocessing
 import subprocess
 import sys
 import tempfile
@@ -656,10 +657,15 @@ print(done.stdout.strip())
 if "Can't get attribute 'Squares'" in done.stderr:
     print("           in the worker: AttributeError: Can't get attribute 'Squares' ...")
 
+# %% varies="each Python and each system has its own default"
+version = ".".join(map(str, sys.version_info[:2]))
+print(f"Python {version} on {sys.platform} starts workers by {multiprocessing.get_start_method()}")
+
 # %% [markdown]
 # A forked worker has everything that the notebook has. The other two get the dataset in pickled form, and a pickle
-# contains only the *name* of a class; the fresh Python looks the name up and finds nothing. macOS and Windows spawn by
-# default. Linux forks up to Python 3.13 and uses forkserver [from 3.14
+# contains only the *name* of a class; the fresh Python looks the name up and finds nothing. The last line says which of
+# the three your Python takes if you name none. macOS and Windows spawn by default. Linux forks up to Python 3.13 and
+# uses forkserver [from 3.14
 # on](https://docs.python.org/3/library/multiprocessing.html#contexts-and-start-methods), so a notebook that worked may
 # fail after an update of Python. Therefore put datasets for workers into a file and import them. In scripts, keep the
 # main program under `if __name__ == "__main__":`, because such a worker imports the script again. A collate function

@@ -46,7 +46,7 @@ name: torchkata
 channels:
   - conda-forge
 dependencies:
-  - python>=3.11,<3.14
+  - python>=3.11,<3.15
   - pip
   - pip:
 """
