@@ -149,7 +149,7 @@ print(done.stdout.strip())
 
 # %% varies="each Python and each system has its own default"
 version = ".".join(map(str, sys.version_info[:2]))
-print(f"Python {version} on {sys.platform} starts processes by {multiprocessing.get_start_method()}")
+print(f"Python {version} on {sys.platform}: {multiprocessing.get_start_method()}")
 
 # %% [markdown]
 # *spawn* is the default on macOS and Windows. On Linux it is *fork* up to Python 3.13: the child begins as a copy of

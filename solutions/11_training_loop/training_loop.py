@@ -659,7 +659,7 @@ if "Can't get attribute 'Squares'" in done.stderr:
 
 # %% varies="each Python and each system has its own default"
 version = ".".join(map(str, sys.version_info[:2]))
-print(f"Python {version} on {sys.platform} starts workers by {multiprocessing.get_start_method()}")
+print(f"Python {version} on {sys.platform}: {multiprocessing.get_start_method()}")
 
 # %% [markdown]
 # A forked worker has everything that the notebook has. The other two get the dataset in pickled form, and a pickle
