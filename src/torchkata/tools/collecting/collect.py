@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
@@ -26,6 +27,7 @@ from torchkata.tools.grading.records import NotGradable
 from torchkata.tools.grading.timestamps import time_of
 from torchkata.tools.grading.unwrapping import NoNotebook, notebook_in
 
+UNFINISHED = ".collecting-"  # how the folder's name begins in which submissions wait
 Progress = Callable[[int, int], None]  # sources read, sources in all
 
 
@@ -60,8 +62,11 @@ def collect(words: list[str], order: Order, progress: Progress = lambda done, to
     root = order.chapters[0].root
     sources = [source for word in words for source in _sources(word)]
     try:
-        with FileLock(root / LOCK, timeout=0), tempfile.TemporaryDirectory(prefix=".collecting-", dir=root) as folder:
-            return _Collecting(order, Path(folder)).work(sources, progress)
+        with FileLock(root / LOCK, timeout=0):
+            for left in root.glob(f"{UNFINISHED}*"):  # by a run that was killed
+                shutil.rmtree(left)
+            with tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=root) as folder:
+                return _Collecting(order, Path(folder)).work(sources, progress)
     except Timeout:
         raise CourseError("A grading run is at work in this course. Wait for its end, then try again.") from None
     except OSError as error:
