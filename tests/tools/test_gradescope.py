@@ -66,8 +66,9 @@ def run(autograder: Path, *options: str) -> tuple[str, dict]:
 
 
 @needs_bubblewrap
+@pytest.mark.skipif(os.name == "nt" or os.getuid() != 0, reason="in Gradescope's containers everything runs as root")
 def test_with_a_sandbox_inside(made: Path):
-    told, results = run(made, *(("--cap-add", "ALL") if os.getuid() == 0 else ()))
+    told, results = run(made, "--cap-add", "ALL")
     assert "No sandbox" not in told and results["score"] == 4.0
     assert [test["score"] for test in results["tests"][:3]] == [0, 3, 1]
     assert "hidden test: a negative number" in results["tests"][0]["output"]

@@ -10,7 +10,7 @@ apt-get install -qq -y --no-install-recommends bubblewrap libseccomp2 python3 py
 usable() { "$1" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
 # Ubuntu 22.04 has Python 3.11 beside its own 3.10
 usable python3 || apt-get install -qq -y --no-install-recommends python3.11 python3.11-venv
-for python in python3 python3.13 python3.12 python3.11 none; do
+for python in python3 python3.14 python3.13 python3.12 python3.11 none; do
     [[ $python == none ]] && { echo "torchkata needs Python 3.11 or newer. Choose a newer base image." >&2; exit 1; }
     usable "$python" && break
 done
