@@ -251,11 +251,11 @@ print("there * number is on", (there * number).device)
 error_of(lambda: torch.stack([there.sum(), number]))
 
 # %% [markdown]
-# A module knows its parameters and its buffers, but not a tensor in a plain attribute, so `factor` was not moved. All
-# tensors in one operation must be on one device (inputs, labels, an initial state, a mask), and only what is registered
-# follows the model. `self.register_buffer("factor", …)` registers `factor`, and `persistent=False` keeps it out of the
-# checkpoint. Overriding `to` so that it also moves `factor` doesn't solve the problem, because a parent module never
-# calls the `to` of its children, as the cell shows.
+# A module knows its parameters and its *buffers* (tensors that move with the module and aren't trained), but not a
+# tensor in a plain attribute, so `factor` was not moved. All tensors in one operation must be on one device (inputs,
+# labels, an initial state, a mask), and only what is registered follows the model. `self.register_buffer("factor", …)`
+# registers `factor`, and `persistent=False` keeps it out of the checkpoint. Overriding `to` so that it also moves
+# `factor` doesn't solve the problem, because a parent module never calls the `to` of its children, as the cell shows.
 #
 # There is one exception, in the line before the error. A CPU tensor without dimensions, that is, a single number, may
 # be an operand of an *elementwise* operation such as `*`, `+` or `torch.where` on any device. Other operations refuse
@@ -754,8 +754,9 @@ else:
 # The machine has a GPU, and PyTorch doesn't use it. Either the build or the machine is the reason, and the remedies
 # differ.
 #
-# A *build* of PyTorch is the file that an installer put on this machine. What it can do was decided when it was
-# compiled, on another machine, long ago. What *this* machine offers is known only when the program runs.
+# A *build* of PyTorch is the file that an installer put on this machine; pip's files are called *wheels*. What it can
+# do was decided when it was compiled, on another machine, long ago. What *this* machine offers is known only when the
+# program runs.
 
 # %% varies="it describes your machine"
 BUILT = ("torch", "build", "cuda_built", "cudnn", "mps_built", "mkldnn")

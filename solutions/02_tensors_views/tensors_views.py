@@ -107,7 +107,7 @@ draw_strip(views)
 
 # %% facts=["02-view-shares-storage"]
 def same_storage(a, b):
-    """Whether two tensors look at the same storage."""
+    """Whether two tensors use the same storage."""
     return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
 
 
@@ -152,7 +152,7 @@ print("strides in torch: ", x.stride(), " in NumPy:", x.numpy().strides)
 
 # %% facts=["02-contiguous-merges-memory-blocks"]
 def cells(t):
-    """What lies in a tensor's storage, read as one row from its first cell to its last."""
+    """What is in a tensor's storage, read as one row from its first cell to its last."""
     return t.as_strided((t.untyped_storage().nbytes() // t.element_size(),), (1,), 0).tolist()
 
 
@@ -305,8 +305,8 @@ print("x = x + 1                  ", tail.tolist())
 
 # %% [markdown]
 # Only `x = x + 1` leaves `tail` alone, because it creates a new tensor and doesn't touch the old cells. Item
-# assignment, `+=` and its kin, `out=` and `inplace=True` write into the same cells. And not every method with an
-# underscore writes data: `requires_grad_()` sets a flag, `t_()` swaps sizes and strides.
+# assignment, `+=` and similar operators, `out=` and `inplace=True` write into the same cells. And not every method with
+# an underscore writes data: `requires_grad_()` sets a flag, `t_()` swaps sizes and strides.
 #
 # ### The picture that is contiguous in another order
 #
@@ -326,9 +326,9 @@ error_of(lambda: last.view(2, -1))
 # the slowest of the three. `flatten(1)` works, because it copies. `clone` and element-wise operations keep such a
 # layout.
 #
-# **Now you know.** What no shape, stride and offset can describe must be a copy. What they can describe may be a view,
-# but need not be: `x[[0, 1]]` copies. `view` can always split a dimension, and it can merge two if one continues the
-# other.
+# **Now you know.** A result that no shape, stride and offset can describe must be a copy. A result that they can
+# describe may be a view, but need not be; `x[[0, 1]]`, for example, is a copy. `view` can always split a dimension, and
+# it can merge two if one continues the other.
 
 # %% exercise="predict-strides"
 

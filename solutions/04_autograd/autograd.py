@@ -240,8 +240,8 @@ now = (w * 2).requires_grad
 print("h computed now requires grad:", now, "- the old h still does:", h.requires_grad)
 
 # %% [markdown]
-# Only on leaves. This is how layers are frozen: set the flag to False on the parameters, and the next forward pass
-# records nothing for them. On a result, the flag follows from the inputs and can't be changed.
+# You can change it only on leaves. This is how layers are frozen. You set the flag to False on the parameters, and the
+# next forward pass records nothing for them. On a result, the flag follows from the inputs and can't be changed.
 #
 # **Find the lines.** We want to train three tensors. Which two lines does the optimizer refuse?
 
@@ -253,7 +253,7 @@ created = torch.randn(3, dtype=torch.float64, requires_grad=True)
 
 error_of(lambda: torch.optim.SGD([converted], lr=0.1))
 error_of(lambda: torch.optim.SGD([scaled], lr=0.1))
-print("taken:", len(torch.optim.SGD([created], lr=0.1).param_groups[0]["params"]), "tensor")
+print("accepted:", len(torch.optim.SGD([created], lr=0.1).param_groups[0]["params"]), "tensor")
 
 # %% [markdown]
 # The optimizer refuses the first two, because they are results of a conversion and of a division. Their gradients would
@@ -566,14 +566,14 @@ print("retain_graph=True")
 three_steps(lambda state: state, retain_graph=True)
 print("state.detach() between the steps")
 three_steps(lambda state: state.detach())
-print("neither")
+print("neither of the two")
 error_of(lambda: three_steps(lambda state: state), lines=1)
 
 # %% [markdown]
-# The third step walks through three times as many nodes as the first: those of all steps so far. The state is still
-# part of the previous step's graph, which is part of the graph before it. With `retain_graph=True` every step is slower
-# and larger than the last. If you want the gradient to stop between the steps, cut there with `detach()`. The error was
-# right.
+# The third step's backward walks through 9 nodes, the first through 5. Each step adds two nodes, for its product and
+# its tanh, and the nodes of all earlier steps are still there, because the state is the result of the previous step's
+# graph. With `retain_graph=True` every step is slower and larger than the last. If you want the gradient to stop
+# between the steps, cut there with `detach()`. The error was right.
 #
 # The same thing can happen without any error. This loop adds up its losses to print their mean later:
 
@@ -1019,9 +1019,9 @@ scores = torch.tensor([1.0, 2.0], requires_grad=True)
 masked = scores + torch.tensor([-torch.inf, -torch.inf])
 
 p = masked.softmax(0)
-repaired = torch.where(torch.tensor(False), p, 0.0)
-print("softmax", p.tolist(), "repaired", repaired.tolist())
-print("gradient", torch.autograd.grad(repaired.sum(), scores)[0].tolist())
+blanked = torch.where(torch.tensor(False), p, 0.0)
+print("softmax", p.tolist(), "blanked", blanked.tolist())
+print("gradient", torch.autograd.grad(blanked.sum(), scores)[0].tolist())
 
 # %% [markdown]
 # The gradient is nan again. Softmax keeps its result and multiplies the gradient by it, and 0 times nan is nan, so
@@ -1155,8 +1155,8 @@ where_python_waits()
 # %% [markdown]
 # ## Folklore, checked
 #
-# This table lists what people say about autograd, and what is true. Each row unfolds its proof: a few lines that run
-# without an error only if the statement on the right holds.
+# The table lists what people say about autograd, and whether it is true. Each row has a proof that you can expand, a
+# few lines that run without an error only if the statement on the right is true.
 
 # %%
 folklore("04_autograd")

@@ -67,9 +67,9 @@ temperature = torch.from_numpy(np.interp(amplified, volts, degrees))
 print("degrees:", temperature.tolist(), " requires grad:", temperature.requires_grad)
 
 # %% [markdown]
-# The first line raises, because NumPy would compute without autograd knowing. If you follow the advice, the error goes
-# away, and so does the gradient: what NumPy returns is a constant, and `gain` never learns. Yet you could say by hand
-# how the degrees change with the volts, namely by the slope of the table. You need a place to say it.
+# The first call of `np.interp` raises, because NumPy would compute without autograd knowing. If you follow the advice,
+# the error goes away, and so does the gradient: what NumPy returns is a constant, and `gain` never learns. Yet you
+# could say by hand how the degrees change with the volts, namely by the slope of the table. You need a place to say it.
 #
 # That place is a `torch.autograd.Function`. Its `forward` says how the result is computed, and its `backward` how a
 # gradient passes; `ctx` ("context") carries what backward will need from one to the other. At the end of the chapter
@@ -194,12 +194,8 @@ class ScaledSwish(nn.Module):
     def forward(self, a: Tensor) -> Tensor:
         return self.factor * LeanSwish.apply(a)
 
-    def extra_repr(self) -> str:
-        return f"factor={self.factor.item()}"
-
 
 layer = ScaledSwish()
-print(nn.Sequential(nn.Linear(4, 3), layer))
 print("state_dict:", list(layer.state_dict()))
 
 layer(torch.tensor([0.0, 1.0])).sum().backward()
@@ -208,10 +204,10 @@ print("a Function has parameters():", hasattr(LeanSwish, "parameters"))
 
 # %% [markdown]
 # A Function only computes and differentiates. It has no `parameters()` for the optimizer, no `state_dict()`, no
-# `to(device)`. The module owns what is trained or saved, and calls `apply`. (`extra_repr` is what appears between the
-# brackets when you print the model.)
+# `to(device)`. The module owns what is trained or saved, and calls `apply`.
 #
-# **Now you know.** Ordinary operations need no Function. Foreign code, memory, a dangerous formula or a decision may.
+# **Now you know.** Ordinary operations need no Function. You may need one for foreign code, to save memory, for a
+# formula that overflows, or for a gradient of your own choice.
 #
 # ## 5.2 What apply does
 #
@@ -400,31 +396,13 @@ a, b = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
 print("in a list, the result requires grad:   ", SumOfList.apply([a, b]).requires_grad)
 print("as arguments, the result requires grad:", SumOfArguments.apply(a, b).requires_grad)
 
-# %% [markdown]
+# %% [markdown] facts=["05-missing-staticmethod"]
 # `apply` looks for tensors only among its direct arguments, not inside lists or dicts. Unpack the list when you call
 # `apply`, and collect the tensors again with `*tensors`.
 #
-# If you read older code, you may meet a Function without `@staticmethod` that is instantiated and called. PyTorch no
-# longer accepts that:
-
-
-# %% facts=["05-missing-staticmethod"] shows_warning="DeprecationWarning"
-class Threefold(Function):
-    def forward(self, x):
-        return x * 3
-
-    def backward(self, grad_output):
-        return grad_output * 3
-
-
-def call_an_instance() -> None:
-    instance = Threefold()
-    error_of(lambda: instance(torch.ones(2, requires_grad=True)))
-
-
-warning_of(call_an_instance)
-
-# %% [markdown]
+# In older code you may meet a Function without `@staticmethod`, which is used by calling an instance, as in
+# `MyFunction()(x)`. PyTorch no longer accepts that, and the call raises an error.
+#
 # **Now you know.** `apply` switches recording off, runs `forward`, fills `ctx`, and attaches a node to the result.
 # Whatever `backward` returns *is* the gradient.
 #
@@ -1242,10 +1220,10 @@ for sort_first in (True, False):
     print(f"sort first: {sort_first!s:5}", grad.tolist())
 
 # %% [markdown]
-# Both versions keep 2 and 0.5, but after sorting these two have changed places, so the weights get each other's
-# gradients. The shape is right, and gradcheck can't help, because it must fail anyway. You can find the thresholds in a
-# sorted copy, but apply them to the gradient in its original order, or put the values back with `scatter_`, as in
-# section 3.5.
+# Both versions keep 2 and 0.5. But after sorting, 0.5 is in the second place instead of the last, so the second weight
+# gets the gradient of the last. The shape is right, and gradcheck can't help, because it must fail anyway. You can find
+# the thresholds in a sorted copy, but apply them to the gradient in its original order, or put the values back with
+# `scatter_`, as in section 3.5.
 #
 # **Now you know.** Test a gradient that you chose against your choice. Often you need no Function at all, because you
 # can detach a part of the formula.
@@ -1355,53 +1333,19 @@ print("mean:", torch.mean(many))
 error_of(lambda: torch.sum(many), lines=1)
 error_of(lambda: many + many)
 
-# %% [markdown]
+# %% [markdown] facts=["05-torch-function-must-call-super"]
 # Only the mean works. `sum_of_repeated` is not in the table, because its decorator line is missing. And `many + many`
 # never reaches torch: Python looks for `__add__` in the class, and there is none. If one of the two is a tensor, the
 # tensor's own operator hands the call over, as you saw above.
 #
+# A subclass of Tensor inherits `__torch_function__`. If you override it there, end with
+# `super().__torch_function__(func, types, args, kwargs)`. If you call `func` yourself with arguments of the subclass,
+# the call comes back to your override, again and again.
+#
 # **Now you know.** torch asks the classes of its arguments first. `__torch_function__` is a classmethod (a plain method
-# still works, with a warning), and NotImplemented means: ask the others.
+# still works, with a warning). If it returns NotImplemented, torch asks the other classes.
 
 # %% exercise="scaled-eye"
-
-# %% [markdown]
-# ### Optional: a subclass of Tensor
-#
-# No exercise needs this. A subclass inherits a `__torch_function__` that runs the function and turns the result into
-# the subclass. If you override it, you see each call. Only one of these two works:
-
-
-# %% facts=["05-subclass-is-preserved", "05-logging-tensor", "05-torch-function-must-call-super"]
-class CallsFunc(Tensor):
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        return func(*args, **(kwargs or {}))
-
-
-class Logged(Tensor):
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        notes.append(func.__name__)
-        return super().__torch_function__(func, types, args, kwargs or {})
-
-
-try:
-    torch.ones(1).as_subclass(CallsFunc) + 1
-except RecursionError:
-    print("CallsFunc: RecursionError")
-
-notes = []
-t = torch.arange(3.0).as_subclass(Logged)
-total = torch.sum(2 * t)
-shape = total.shape
-print("Logged:", notes, "- the sum is of type", type(total).__name__)
-
-# %% [markdown]
-# `Logged` works. In `CallsFunc`, `func` gets arguments of the subclass, so calling it leads back into the override,
-# again and again. The same happens if you format an argument, since its `__repr__` is a method of Tensor.
-# `super().__torch_function__` runs the function with the protocol switched off. In the notes, `2 * t` is "mul", and
-# even reading `total.shape` appears, as `__get__`. To get a plain tensor, call `total.as_subclass(Tensor)`.
 
 # %% [markdown]
 # ## 5.9 Operations that a compiler must see
@@ -1577,8 +1521,8 @@ swish_memory()
 # %% [markdown]
 # ## Folklore, checked
 #
-# This table lists what people say about custom Functions, and what is true. Each row unfolds its proof: a few lines
-# that run without an error only if the statement on the right holds.
+# The table lists what people say about custom Functions, and whether it is true. Each row has a proof that you can
+# expand, a few lines that run without an error only if the statement on the right is true.
 
 # %%
 folklore("05_custom_functions")

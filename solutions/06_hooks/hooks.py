@@ -155,7 +155,7 @@ print("a layer with its weights:", order)
 # | `register_forward_pre_hook` | `hook(module, args)` | before `forward` |
 # | `register_forward_hook` | `hook(module, args, output)` | after `forward` |
 # | `register_full_backward_pre_hook` | `hook(module, grad_output)` | the gradient of the output is known |
-# | `register_full_backward_hook` | `hook(module, grad_input, grad_output)` | the gradient of the input is known too |
+# | `register_full_backward_hook` | `hook(module, grad_input, grad_output)` | the gradient of the input is also known |
 # | **on a tensor** | | |
 # | `register_hook` | `hook(grad)` | its gradient is known, `.grad` is not yet touched |
 # | `register_post_accumulate_grad_hook` | `hook(tensor)` | its gradient has been added to `.grad` (leaves only) |
@@ -405,8 +405,8 @@ error_of(lambda: net(torch.ones(3, 2)))
 
 # %% [markdown]
 # Now let's look inside a convolution. Its three filters, set by hand, detect a step from dark to bright: to the right,
-# downwards, and to the left. The image is a bright frame around a dark square. Before you run the cell, sketch the
-# square and mark where each filter will respond.
+# downwards, and to the left. The image is a bright frame around a dark square. **By hand.** Sketch the square and mark
+# where each filter will respond.
 
 # %% facts=["06-forward-hook-gets-feature-maps"]
 net = nn.Sequential(nn.Conv2d(1, 3, kernel_size=2, bias=False), nn.ReLU())
@@ -1005,8 +1005,8 @@ gradient_bars(("Sigmoid", "Tanh", "ReLU"), depth=8, seed=0)
 
 # %% [markdown]
 # With Sigmoid, each norm is about an eighth of its right neighbour; with Tanh and ReLU it is about half or less. Over
-# eight layers either one becomes a large factor. The slope of ReLU is 0 or 1, so there the gradient shrinks because
-# some units are off, and because of the initial weights.
+# eight layers, both become large factors. The slope of ReLU is 0 or 1, so there the gradient shrinks because some units
+# are off, and because of the initial weights.
 #
 # **Change one word** in the cell that trained the network, at the top of this chapter, so that it learns; run that
 # cell, then come back.

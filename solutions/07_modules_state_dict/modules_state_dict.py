@@ -376,8 +376,8 @@ print('after to("meta"): the same Parameter:', model.weight is weight)
 state_explorer()
 
 # %% [markdown]
-# **Now you know.** Trained, saved and moved: Parameter. Saved and moved: buffer. Moved: buffer with `persistent=False`.
-# Anything else you have to save and move yourself.
+# **Now you know.** A Parameter is trained, saved and moved. A buffer is saved and moved, and a buffer with
+# `persistent=False` is only moved. Anything else you have to save and move yourself.
 
 # %% exercise="registered-or-not"
 
@@ -565,7 +565,7 @@ print(order)
 # %% exercise="param-report"
 
 # %% [markdown]
-# ## 7.5 A state_dict holds living tensors
+# ## 7.5 A state_dict shares the model's memory
 #
 # `state_dict()` returns a dict from names to tensors, and that is all. But which tensors?
 
@@ -1169,7 +1169,7 @@ load_without_a_gpu()
 # %% facts=["07-checkpoint-dictionary"] varies="a CUDA device changes what is shown"
 @cuda_demo("07_modules_state_dict")
 def the_generator_of_the_gpu() -> None:
-    """Dropout masks after restoring the CPU's generator only, and those of the GPUs, too."""
+    """Dropout masks after restoring only the CPU's generator, and after restoring those of the GPUs."""
     x = torch.ones(1000, device="cuda")
     on_cpu, on_gpus = torch.get_rng_state(), torch.cuda.get_rng_state_all()
     mask = F.dropout(x, 0.5)
@@ -1187,8 +1187,8 @@ the_generator_of_the_gpu()
 #
 # ## Folklore, checked
 #
-# This table lists what people say about modules and their files, and what is true. Each row unfolds its proof: a few
-# lines that run without an error only if the statement on the right holds.
+# The table lists what people say about modules and their files, and whether it is true. Each row has a proof that you
+# can expand, a few lines that run without an error only if the statement on the right is true.
 
 # %%
 folklore("07_modules_state_dict")

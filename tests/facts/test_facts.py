@@ -278,9 +278,13 @@ def test_the_table_escapes_html():
 
 
 def test_the_table_sets_code_as_code():
-    said = {"belief": "x.t() of `a < b`.", "fact": "It keeps requires_grad.", "trap": "Call `conda install`."}
+    said = {
+        "belief": "x.t() of `a < b`.",
+        "fact": "It keeps requires_grad and .grad. So does .to().",
+        "trap": "Call `conda install`.",
+    }
     html = Folklore("x", (entry(**said),))._repr_html_()
-    for code in ("x.t()", "a &lt; b", "requires_grad", "conda install"):
+    for code in ("x.t()", "a &lt; b", "requires_grad", ".grad", ".to()", "conda install"):
         assert f"<code>{code}</code>" in html
     assert "`" not in html
 

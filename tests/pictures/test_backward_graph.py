@@ -260,7 +260,7 @@ def test_retain_grad_of_several():
 @pytest.mark.parametrize("names", ["nobody", "A", "B, nobody"])
 def test_retain_grad_needs_results(names):
     player = drawn.Player(graph_explorer("4.3 an intermediate result"))
-    assert "is no result with a grad_fn; these are: B, C." in player.set("retain_grad", names).alt
+    assert "is not a result with a grad_fn; the results are: B, C." in player.set("retain_grad", names).alt
 
 
 @pytest.mark.parametrize("name", PRESETS)

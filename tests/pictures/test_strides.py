@@ -201,11 +201,11 @@ def test_an_operation_comes_with_arguments(operation):
 def test_strides_explorer_walks_to_the_end_and_starts_again():
     player = drawn.Player(strides.strides_explorer())
     last = player.press("element", "end")
-    assert "Element [2][3] lies in cell 0 + 2 * 4 + 3 * 1 = 11." in last.alt
+    assert "Element [2][3] is in cell 0 + 2 * 4 + 3 * 1 = 11." in last.alt
     assert player.press("element", "on").svg == last.svg
-    assert "Element [0][0] lies in cell 0" in player.press("element", "anew").alt
+    assert "Element [0][0] is in cell 0" in player.press("element", "anew").alt
     player.press("element", "end")
-    assert "Element [0][0][0] lies in cell 0" in player.set("size 2", 2).alt
+    assert "Element [0][0][0] is in cell 0" in player.set("size 2", 2).alt
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_the_walk_goes_as_far_as_elements_are_drawn():
     player = drawn.Player(strides.strides_explorer())
     player.set("operation 1", "expand")
     player.set("arguments 1", "50, -1, -1")
-    assert "Element [5][2][3] lies in cell" in player.press("element", "end").alt
+    assert "Element [5][2][3] is in cell" in player.press("element", "end").alt
     player.set("operation 1", "slice")
     empty = player.set("arguments 1", "3:")
     assert "It has no elements." in empty.alt and player.press("element", "on").svg == empty.svg

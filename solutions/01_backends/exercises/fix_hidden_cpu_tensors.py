@@ -64,7 +64,7 @@ class Tagger(nn.Module):
     ### END SOLUTION
     ### BEGIN GIVEN
     # def __init__(self, d_in: int, d_hid: int, max_len: int = 64):
-    #     raise NotImplementedError  # repair the code below, then delete this line
+    #     raise NotImplementedError  # fix the code below, then delete this line
     #     super().__init__()
     #     self.cell = nn.GRUCell(d_in, d_hid)
     #     self.offset = torch.sin(torch.arange(max_len).float())

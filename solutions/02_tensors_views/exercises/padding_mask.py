@@ -47,7 +47,7 @@ def padding_mask(lengths: Tensor, T: int | None = None) -> Tensor:
     return torch.arange(T, device=lengths.device) < lengths[:, None]
     ### END SOLUTION
     ### BEGIN GIVEN
-    # raise NotImplementedError  # repair the code below, then delete this line
+    # raise NotImplementedError  # fix the code below, then delete this line
     # T = T if T is not None else int(lengths.max())
     # mask = torch.ones(1, T, dtype=torch.bool).expand(len(lengths), T)  # saves memory
     # for i, n in enumerate(lengths):

@@ -49,8 +49,8 @@ stride_answers = {
     "expand": (0, 6, 1),  # x.unsqueeze(0).expand(5, -1, -1).stride()
     "t_copy_stride": (4, 1),  # x.t().contiguous().stride()
     "noop": True,  # x.contiguous() is x
-    "alias_reshape": False,  # do x.t().reshape(-1) and x look into the same storage?
-    "alias_list": False,  # do x[[0, 1]] and x look into the same storage?
+    "alias_reshape": False,  # do x.t().reshape(-1) and x use the same storage?
+    "alias_list": False,  # do x[[0, 1]] and x use the same storage?
     "infer": (3, 8),  # tuple(x.view(-1, 8).shape)
 }
 ### END SOLUTION
@@ -65,8 +65,8 @@ stride_answers = {
 #     "expand": ...,  # x.unsqueeze(0).expand(5, -1, -1).stride()
 #     "t_copy_stride": ...,  # x.t().contiguous().stride()
 #     "noop": ...,  # x.contiguous() is x
-#     "alias_reshape": ...,  # do x.t().reshape(-1) and x look into the same storage?
-#     "alias_list": ...,  # do x[[0, 1]] and x look into the same storage?
+#     "alias_reshape": ...,  # do x.t().reshape(-1) and x use the same storage?
+#     "alias_list": ...,  # do x[[0, 1]] and x use the same storage?
 #     "infer": ...,  # tuple(x.view(-1, 8).shape)
 # }
 ### END GIVEN

@@ -52,7 +52,7 @@ def snapshot(model: nn.Module) -> dict[str, Tensor]:
     return {name: value.clone() for name, value in model.state_dict().items()}
     ### END SOLUTION
     ### BEGIN GIVEN
-    # raise NotImplementedError  # repair the code below, then delete this line
+    # raise NotImplementedError  # fix the code below, then delete this line
     # return {name: value.detach() for name, value in model.state_dict().items()}
     ### END GIVEN
 

@@ -71,14 +71,14 @@ def merge_heads(y: Tensor) -> Tensor:
 #
 #     Raises ValueError when h does not divide the number of channels.
 #     """
-#     raise NotImplementedError  # repair the code below, then delete this line
+#     raise NotImplementedError  # fix the code below, then delete this line
 #     B, T, C = x.shape
 #     return x.view(B, h, T, C // h)
 #
 #
 # def merge_heads(y: Tensor) -> Tensor:
 #     """Put the heads' blocks of channels side by side again: (B, h, T, D) -> (B, T, h*D)."""
-#     raise NotImplementedError  # repair the code below, then delete this line
+#     raise NotImplementedError  # fix the code below, then delete this line
 #     B, h, T, D = y.shape
 #     return y.transpose(1, 2).view(B, T, h * D)
 ### END GIVEN

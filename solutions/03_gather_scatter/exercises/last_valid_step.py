@@ -52,7 +52,7 @@ def last_step(h: Tensor, lengths: Tensor) -> Tensor:
     return padded.gather(1, index).squeeze(1)
     ### END SOLUTION
     ### BEGIN GIVEN
-    # raise NotImplementedError  # repair the code below, then delete this line
+    # raise NotImplementedError  # fix the code below, then delete this line
     # return h.gather(1, lengths - 1)
     # # RuntimeError: Index tensor must have the same number of dimensions as input tensor
     #

@@ -54,7 +54,7 @@ def weighted_histogram(bins: Tensor, weights: Tensor, n: int) -> Tensor:
     return weights.new_zeros(n).index_add(0, bins.flatten(), weights.flatten())
     ### END SOLUTION
     ### BEGIN GIVEN
-    # raise NotImplementedError  # repair the code below, then delete this line
+    # raise NotImplementedError  # fix the code below, then delete this line
     # h = torch.zeros(n)
     # h[bins] += weights
     # return h

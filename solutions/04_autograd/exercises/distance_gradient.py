@@ -70,7 +70,7 @@ def is_nan(seen):
 
 at_zero = mistake(
     "The value is right, but the gradient is nan: at distance 0 the root has slope infinity, and 0 * inf is nan. "
-    "Selecting or repairing after the root can't undo it; the zeros must not reach it.",
+    "Selecting or replacing after the root can't undo it; the zeros must not reach it.",
     when=is_nan,
 )
 missing = (

@@ -62,7 +62,7 @@ def agreement_loss(
     return per_sample.mean()
     ### END SOLUTION
     ### BEGIN GIVEN
-    # raise NotImplementedError  # repair the code below, then delete this line
+    # raise NotImplementedError  # fix the code below, then delete this line
     # with torch.no_grad():  # the target must not learn
     #     p = F.normalize(online(view_a), dim=-1)
     #     t = F.normalize(target(view_b), dim=-1)

@@ -58,7 +58,7 @@ def leaky_scan(x: Tensor, w: Tensor, conf: Tensor) -> Tensor:
     return torch.stack(outs) if outs else torch.zeros_like(x)
     ### END SOLUTION
     ### BEGIN GIVEN
-    # raise NotImplementedError  # repair the code below, then delete this line
+    # raise NotImplementedError  # fix the code below, then delete this line
     # h = torch.zeros_like(x[0])
     # outs = []
     # for t in range(len(x)):

@@ -52,7 +52,7 @@ def init_layer(
     return w.requires_grad_(), b.requires_grad_()
     ### END SOLUTION
     ### BEGIN GIVEN
-    # raise NotImplementedError  # repair the code below, then delete this line
+    # raise NotImplementedError  # fix the code below, then delete this line
     # w = torch.randn(n_in, n_out, requires_grad=True) / n_in**0.5
     # b = torch.zeros(n_out, requires_grad=True).to(device, dtype)
     # return w, b

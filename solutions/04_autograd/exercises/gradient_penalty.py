@@ -55,7 +55,7 @@ def penalised_loss(model: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, lam:
     return F.mse_loss(out, y) + lam * (norms - 1).square().mean()
     ### END SOLUTION
     ### BEGIN GIVEN
-    # raise NotImplementedError  # repair the code below, then delete this line
+    # raise NotImplementedError  # fix the code below, then delete this line
     # x.requires_grad_()
     # out = model(x)
     # # without retain_graph: RuntimeError: Trying to backward through the graph a second time

@@ -6,7 +6,9 @@
 # If memory grows with every iteration, the usual cause is a graph that something still refers to. Write the instrument
 # that shows it: the names of all nodes of a graph, and how many there are of each. Then use it: print
 # `census(total).total()` in a loop with `total = total + loss` and in a loop with `total += loss.item()`, and
-# `census(loss).total()` in the three steps of section 4.5, with `retain_graph=True` and with `detach()`.
+# `census(loss).total()` in the three steps of section 4.5, with `retain_graph=True` and with `detach()`. (The check
+# grades the instrument and not these loops, because where to cut a sequence depends on what your model should
+# remember.)
 #
 # **Contract**
 #

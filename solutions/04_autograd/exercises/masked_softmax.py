@@ -53,7 +53,7 @@ def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
     return torch.where(mask, harmless.softmax(-1), 0.0)
     ### END SOLUTION
     ### BEGIN GIVEN
-    # raise NotImplementedError  # repair the code below, then delete this line
+    # raise NotImplementedError  # fix the code below, then delete this line
     # bias = torch.zeros(mask.shape).masked_fill(~mask, float("-inf"))  # the mask, to be added
     # p = (scores + bias).softmax(-1)
     # # rows without any valid entry: 0 in place of nan
@@ -207,7 +207,7 @@ with check("masked-softmax") as test:
         empty_row,
         leaked,
         mistake(
-            "A masked nan or inf has spoilt its whole row, which was then blanked: repairing the result comes too "
+            "A masked nan or inf has spoilt its whole row, which was then blanked. Fixing the result is too "
             "late. Replace masked scores by selection.",
             when=lambda seen: not seen.value.any(),
         ),

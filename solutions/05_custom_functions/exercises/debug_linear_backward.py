@@ -84,7 +84,7 @@ class LinearFn(torch.autograd.Function):
 #
 #     @staticmethod
 #     def forward(ctx, x, weight, bias=None):
-#         raise NotImplementedError  # repair the code below, then delete this line
+#         raise NotImplementedError  # fix the code below, then delete this line
 #         ctx.save_for_backward(x, weight)
 #         out = x @ weight.t()
 #         return out if bias is None else out + bias

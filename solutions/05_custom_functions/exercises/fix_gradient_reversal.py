@@ -76,7 +76,7 @@ def grad_reverse(x: Tensor, lam: float = 1.0) -> Tensor:
 #
 # def grad_reverse(x: Tensor, lam: float = 1) -> Tensor:
 #     """x: (...) float, unchanged; its gradient is -lam times the incoming one, lam >= 0."""
-#     raise NotImplementedError  # repair the code above and below, then delete this line
+#     raise NotImplementedError  # fix the code above and below, then delete this line
 #     return GradReverse.apply(x, lam)
 ### END GIVEN
 

@@ -79,7 +79,7 @@ def log_cosh(x: Tensor) -> Tensor:
 #
 # def log_cosh(x: Tensor) -> Tensor:
 #     """log(cosh(x)), elementwise, twice differentiable; x: (...) float, like the result."""
-#     raise NotImplementedError  # repair the code above and below, then delete this line
+#     raise NotImplementedError  # fix the code above and below, then delete this line
 #     return LogCosh.apply(x)
 ### END GIVEN
 

@@ -82,7 +82,7 @@ def gradient_report(
     return report
     ### END SOLUTION
     ### BEGIN GIVEN
-    # raise NotImplementedError  # repair the code below, then delete this line
+    # raise NotImplementedError  # fix the code below, then delete this line
     # report = {}
     # for name, layer in model.named_children():
     #

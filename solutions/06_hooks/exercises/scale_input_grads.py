@@ -52,7 +52,7 @@ def scale_input_grads(module: nn.Module, factor: float) -> RemovableHandle:
     return module.register_full_backward_hook(hook)
     ### END SOLUTION
     ### BEGIN GIVEN
-    # raise NotImplementedError  # repair the code below, then delete this line
+    # raise NotImplementedError  # fix the code below, then delete this line
     #
     # def hook(module, grad_input, grad_output):
     #     return factor * grad_input[0]

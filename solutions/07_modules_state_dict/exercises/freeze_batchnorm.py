@@ -55,7 +55,7 @@ def freeze_batchnorm(model: nn.Module) -> int:
     return len(layers)
     ### END SOLUTION
     ### BEGIN GIVEN
-    # raise NotImplementedError  # repair the code below, then delete this line
+    # raise NotImplementedError  # fix the code below, then delete this line
     # for m in model.children():
     #     if isinstance(m, nn.BatchNorm2d):
     #         m.requires_grad_(False)

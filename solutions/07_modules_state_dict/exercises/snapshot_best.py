@@ -70,7 +70,7 @@ def fit_keep_best(
     return best, best_state
     ### END SOLUTION
     ### BEGIN GIVEN
-    # raise NotImplementedError  # repair the code below, then delete this line
+    # raise NotImplementedError  # fix the code below, then delete this line
     # best, best_state = -math.inf, None
     # for _ in range(steps):
     #     train_step(model)

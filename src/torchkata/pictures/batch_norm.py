@@ -84,7 +84,7 @@ def draw_batch_norm(x: Tensor, history: Sequence[Stats], momentum: float, train:
         values = [stats[number] for stats in history]
         _draw_history(canvas, values, target[number], lefts, (name, low, high), earlier)
     notes = [f"momentum {momentum:g}; the dashed line is the value of this batch (for the variance, the unbiased one)"]
-    notes += [f"{_told(earlier)}; the upright line is where they end"] if earlier else []
+    notes += [f"{_told(earlier)}; the vertical line is where they end"] if earlier else []
     canvas.notes(MARGIN, PLOTS_AT + HIGH + 32, notes)
     return Picture(canvas, _in_words(x, y, used, history, momentum, train, earlier))
 

@@ -215,13 +215,13 @@ ROWS = (
 def call_log_explorer() -> Explorer:
     """Build the explorer: switches for the call, for what is used, and for what backward returns."""
     controls = {
-        "call": choice("call", CALLS, about="what is called of the Function"),
+        "call": choice("call", CALLS, about="which method of the Function is called"),
         "backward returns": choice("backward returns", RETURNS),
         "x requires grad": switch("x requires grad", True),
         "grad mode": switch("grad mode on", True),
         "pass k": switch(f"pass k = {K} (default 1.0)", False),
         "use the second result": switch("use the second result", False),
-        "materialize_grads": switch("materialize_grads", True, "zeros in place of None for a result not used"),
+        "materialize_grads": switch("materialize_grads", True, "zeros instead of None for an unused result"),
     }
 
     def draw(state: State) -> Picture:

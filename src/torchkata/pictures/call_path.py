@@ -23,7 +23,7 @@ class Station:
 WAY = (  # in the order in which a call goes through them
     Station("Python", ("x + y becomes", "torch.add(x, y)")),
     Station("dispatcher", ("reads the labels:", "device, dtype")),
-    Station("autograd", ("notes how to go", "back to x and y")),
+    Station("autograd", ("records the way", "back to x and y")),
     Station("kernel", ("computes, on", "that device")),
     Station("storage", ("the bytes in", "memory")),
 )
@@ -39,8 +39,8 @@ def call_path(lit: str = "") -> Picture:
         raise ValueError(f"lit is one of {', '.join(names)}, or empty; not {lit!r}")
     bottom = TOP + RASTER.height
     canvas = Canvas(RASTER.across(len(WAY)), bottom + 52)
-    canvas.title("The way of x + y" + (f": {lit}" if lit else ""))
-    canvas.note(MARGIN, TOP - 20, "one line of Python, and what PyTorch does about it")
+    canvas.title("The path of x + y" + (f": {lit}" if lit else ""))
+    canvas.note(MARGIN, TOP - 20, "one line of Python, and what PyTorch does with it")
     for number, station in enumerate(WAY):
         fill = SKY if station.name == lit else UNUSED
         canvas.cells([RASTER.box(0, number, station.name, fill=fill, marked=station.name == lit)])
@@ -54,5 +54,5 @@ def call_path(lit: str = "") -> Picture:
 
 def _in_words(lit: str) -> str:
     stations = "; ".join(f"{station.name}: {' '.join(station.does)}" for station in WAY)
-    words = f"The way of x + y through PyTorch, in five stations. {stations}."
+    words = f"The path of x + y through PyTorch, in five stations. {stations}."
     return words + (f" Marked: {lit}." if lit else "")

@@ -36,7 +36,7 @@ def feature_maps(features: Mapping[str, Tensor]) -> Picture:
         canvas.cells([Cell(x, y, _signed(n), _fill(n)) for n, (x, y) in zip(numbers, layout.places, strict=True)])
         for label in layout.slab_labels:
             canvas.note(*label)
-    canvas.note(MARGIN, y - 14, "Orange: positive. Blue: negative. White: 0.")
+    canvas.note(MARGIN, y - 14, "Orange is positive, blue is negative, no colour is 0.")
     return Picture(canvas, _in_words(features))
 
 

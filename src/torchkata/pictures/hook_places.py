@@ -69,7 +69,7 @@ def _box(place: Place) -> Cell:
 def _in_words() -> str:
     ways = ("Forward", FORWARD), ("Backward", BACKWARD), ("Of the weight, from backward on", WEIGHT)
     told = [f"{name}: {', '.join(_told(place) for place in way)}." for name, way in ways]
-    return "One call of a layer, and where hooks stand. " + " ".join(told)
+    return "One call of a layer, and where hooks are attached. " + " ".join(told)
 
 
 def _told(place: Place) -> str:

@@ -201,9 +201,9 @@ AHEAD = (
 )
 
 LEGENDS = {
-    "gather": "input holds 1, 2, 3, … · –: never read",
-    "scatter_": "src holds 1, 2, 3, …, self zeros · –: never read or written · ×n: n writers so far",
-    "scatter_add_": "src holds 1, 2, 3, …, self zeros · –: never read or written · ×n: n writers so far",
+    "gather": "input contains 1, 2, 3, … · –: never read",
+    "scatter_": "src contains 1, 2, 3, …, self zeros · –: never read or written · ×n: n writers so far",
+    "scatter_add_": "src contains 1, 2, 3, …, self zeros · –: never read or written · ×n: n writers so far",
 }
 
 

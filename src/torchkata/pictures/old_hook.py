@@ -84,7 +84,7 @@ def old_and_full_hook(size_in: int, size_out: int, batch: int) -> Picture:
     for number, (title, places) in enumerate(columns.items()):
         left = MARGIN + number * COLUMN
         canvas.text(left, 46, title, weight="bold")
-        canvas.note(left, 66, f"the old hook sits on the last node, {places[0].name}")
+        canvas.note(left, 66, f"the old hook is on the last node, {places[0].name}")
         canvas.cells([_box(place, left, top + row * LINE) for row, place in enumerate(places)])
         for row, place in enumerate(places):
             words = _reported(place)

@@ -34,7 +34,7 @@ LEGEND = (
     ((SKY,), "parameters(), zero_grad()"),
     ((SKY, GREEN), "state_dict(), .to(), .double()"),
     ((BLANK,), "each module: train(), eval(), apply()"),
-    ((UNUSED,), "no walk comes here"),
+    ((UNUSED,), "no walk gets here"),
 )
 
 
@@ -105,7 +105,7 @@ def _in_words() -> str:
     ]
     walks = (
         "parameters() and zero_grad() take the parameters; state_dict(), .to() and .double() parameters and buffers; "
-        "train(), eval() and apply() come to each module; no walk comes to other attributes"
+        "train(), eval() and apply() reach each module; no walk reaches other attributes"
     )
     return f"A module and the modules in it. {'. '.join(told)}. {walks}."
 

@@ -222,7 +222,7 @@ def draw_state(model: str | nn.Module, calls: Sequence[str] = (), only_saved: bo
     top = 80
     canvas = Canvas(WIDTH, top + len(rows) * LINE + 28 + 14 * len(notes))
 
-    canvas.title(f"What the module holds: {title}" + ("; only what is saved" if only_saved else ""))
+    canvas.title(f"What the module contains: {title}" + ("; only what is saved" if only_saved else ""))
     canvas.text(MARGIN, 40, "after model" + "".join(calls) if calls else "as it was built", color=SOFT_INK)
     for name, x in COLUMNS.items():
         canvas.text(x, top - 14, name, SMALL, weight="bold")
@@ -272,7 +272,7 @@ def _totals(module: nn.Module) -> str:
     rows = state_tree(module)
     return (
         f"{len(list(module.parameters()))} in parameters(), {len(module.state_dict())} in state_dict(), "
-        f"{sum(row.kind.startswith('plain') for row in rows)} unknown to the module"
+        f"{sum(row.kind.startswith('plain') for row in rows)} not registered"
     )
 
 
@@ -287,7 +287,7 @@ def _row_in_words(row: Row) -> str:
     if row.kind == "module":
         return f"{row.path or 'model'}: {row.mode}"
     saved = "saved" if row.saved else "not saved"
-    grad = "requires grad" if row.trainable else "requires no grad"
+    grad = "requires grad" if row.trainable else "doesn't require grad"
     same = f", the same tensor as {row.shared_with}" if row.shared_with else ""
     return f"{row.path}: {row.kind}, shape {row.shape}, {row.dtype} on {row.device}, {grad}, {saved}{same}"
 

@@ -99,7 +99,7 @@ def state_in_words(state: ViewState, ops: tuple[Op, ...] = (), walked: int | Non
     ]
     if walked is not None and walked < len(state.cells):
         words.append(f"{_walk_in_words(state, walked)}.")
-    words.append(f"Its elements lie in cells {_listed(state.cells)}." if state.cells else "It has no elements.")
+    words.append(f"Its elements are in cells {_listed(state.cells)}." if state.cells else "It has no elements.")
     shared = sorted(cell for cell, visits in Counter(state.cells).items() if visits > 1)
     if shared:
         words.append(f"Cells that several elements share: {_listed(shared)}.")
@@ -151,7 +151,7 @@ def draw_strip(views: dict[str, Tensor]) -> Picture:
         canvas.cells(_strip_cells(view, length, left, y, FILLS[row % len(FILLS)]))
         canvas.text(facts_at, y + CELL / 2, facts[name])
     canvas.note(MARGIN, bottom + 8, STRIP_LEGEND)
-    words = [f"{name}: {facts[name]}; its elements lie in cells {_listed(_cells_of(x))}." for name, x in views.items()]
+    words = [f"{name}: {facts[name]}; its elements are in cells {_listed(_cells_of(x))}." for name, x in views.items()]
     return Picture(canvas, f"One storage of {length} cells, seen through {len(views)} tensors. {' '.join(words)}")
 
 
@@ -348,7 +348,7 @@ def _walk_in_words(state: ViewState, walked: int) -> str:
     """Say which cell the element lies in, with the sum that leads there."""
     index = position(walked, state.shape)
     steps = "".join(f" + {i} * {stride}" for i, stride in zip(index, state.stride, strict=True))
-    return f"Element {brackets(index) or '[]'} lies in cell {state.offset}{steps} = {state.cells[walked]}"
+    return f"Element {brackets(index) or '[]'} is in cell {state.offset}{steps} = {state.cells[walked]}"
 
 
 def _listed(numbers: Sequence[int]) -> str:
@@ -397,14 +397,14 @@ def _strip_caption(state: ViewState) -> str:
     owner = "the storage of the copy" if state.copied else "the storage of the base"
     last = min(state.storage_len, MAX_CELLS) - 1
     more = f" (of {state.storage_len})" if state.storage_len > MAX_CELLS else ""
-    return f"{owner}: what its cells 0 to {last}{more} hold"
+    return f"{owner}: the values in its cells 0 to {last}{more}"
 
 
 def _grid_caption(state: ViewState) -> str:
     if not state.cells:
         return "the tensor has no elements"
     more = f" (the first {MAX_DRAWN} of {len(state.cells)} elements)" if len(state.cells) > MAX_DRAWN else ""
-    return f"the tensor: what it sees at each index{more}"
+    return f"the tensor: its value at each index{more}"
 
 
 def _common_storage(views: dict[str, Tensor]) -> int:

@@ -19,14 +19,14 @@ from torchkata.pictures.style import MARGIN, ORANGE, PURPLE, SKY, SMALL, UNUSED
 BOX, ROW, END, GAP = 26, 24, 96, 8  # points: height of a box, of a keeper's row, width of the last column, gaps
 
 LEGEND = (
-    "A bar: a node that keeps the tensor for backward, and the version that it expects to find.",
-    "Outlined: what it would find is another version.",
+    "A bar is a node that keeps the tensor for backward, with the version that it expects.",
+    "Outlined: the tensor has another version by then.",
 )
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement, the version of the watched tensor after it (None: it is not there yet), and whether it wrote."""
+    """A statement, the version of the watched tensor after it (None: it doesn't exist yet), and whether it wrote."""
 
     text: str
     version: int | None
@@ -167,7 +167,7 @@ def _backward_error(names: dict[str, object]) -> str | None:
 def _in_words(life: VersionLife, watch: str) -> str:
     words = []
     for step in life.statements:
-        state = f"{watch} is not there yet" if step.version is None else f"{watch} has version {step.version}"
+        state = f"{watch} doesn't exist yet" if step.version is None else f"{watch} has version {step.version}"
         words.append(f"After {step.text}: {state}{', a write' if step.wrote else ''}")
     for keeper in life.keepers:
         outcome = "fine" if keeper.expects == life.version else "raises"

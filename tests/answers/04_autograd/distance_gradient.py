@@ -71,7 +71,7 @@ def pairwise_distance(x):
 
 
 # %% wrong: torch.where after the root
-# says: Selecting or repairing after the root can't undo it; the zeros must not reach it.
+# says: Selecting or replacing after the root can't undo it; the zeros must not reach it.
 # earns: 0 of 1
 # lesson
 def pairwise_distance(x):
@@ -88,7 +88,7 @@ def pairwise_distance(x):
 
 
 # %% wrong: nan_to_num on the result
-# says: Selecting or repairing after the root can't undo it; the zeros must not reach it.
+# says: Selecting or replacing after the root can't undo it; the zeros must not reach it.
 # earns: 0 of 1
 # lesson
 def pairwise_distance(x):

@@ -132,7 +132,7 @@ def _notes(graph: Graph) -> list[str]:
     if graph.unreached:
         notes += _listed("Recorded, but not part of this graph: ", graph.unreached)
     legend = (
-        "Arrows: the way of gradients. Rounded: a leaf, filled once it has a .grad. Orange: .grad kept by retain_grad."
+        "Arrows: where gradients go. Rounded: a leaf, filled once it has a .grad. Orange: .grad kept by retain_grad."
     )
     return [*notes, legend]
 

@@ -200,7 +200,8 @@ def _unknown(names: Sequence[str], session: Session) -> str | None:
     strange = [name for name in names if name not in results]
     if not strange:
         return None
-    return f"retain_grad: {', '.join(strange)} is no result with a grad_fn; these are: {', '.join(results) or 'none'}"
+    named = ", ".join(results) or "none"
+    return f"retain_grad: {', '.join(strange)} is not a result with a grad_fn; the results are: {named}"
 
 
 def _story(actions: Sequence[Action], session: Session) -> str:
