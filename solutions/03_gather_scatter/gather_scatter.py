@@ -457,8 +457,9 @@ print("gradient:", src.grad.tolist())
 # page](https://docs.pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html) lists all operations of
 # both kinds. The same number then wins in each run, but its gradient is just as wrong.
 #
-# Most collisions are not as easy to see. **Predict.** Three rows are scattered along dim 0. In which columns do two
-# numbers of `index` meet?
+# Most collisions are not as easy to see.
+#
+# **Predict.** Three rows are scattered along dim 0. In which columns do two numbers of `index` meet?
 
 # %%
 index = torch.tensor([[0, 1, 2, 0], [0, 2, 2, 1], [0, 1, 0, 2]])
@@ -750,8 +751,9 @@ print("index_add gives the same:", torch.equal(embedding.weight.grad, by_hand))
 # Row 1 was looked up twice and gets the sum, (11, 22). Row 3 gets (100, 200), and all others get 0. Looking up is
 # reading by index, so its gradient is adding by index.
 #
-# You can write the score of the label, for each row, in at least four ways. All four agree on good data. **Predict.**
-# Which of these four notices a label of -1, and which one breaks if a class is masked with -inf?
+# You can write the score of the label, for each row, in at least four ways. All four agree on good data.
+#
+# **Predict.** Which of these four notices a label of -1, and which one breaks if a class is masked with -inf?
 
 
 # %% facts=["03-scatter-writes-gather-reads"]

@@ -1169,7 +1169,7 @@ load_without_a_gpu()
 # %% facts=["07-checkpoint-dictionary"] varies="a CUDA device changes what is shown"
 @cuda_demo("07_modules_state_dict")
 def the_generator_of_the_gpu() -> None:
-    """Dropout masks after restoring only the CPU's generator, and after restoring those of the GPUs."""
+    """Dropout masks after restoring the CPU's generator only, then those of the GPUs."""
     x = torch.ones(1000, device="cuda")
     on_cpu, on_gpus = torch.get_rng_state(), torch.cuda.get_rng_state_all()
     mask = F.dropout(x, 0.5)
