@@ -211,7 +211,8 @@ def test_nothing_of_a_strangers_repository_runs_or_leads_elsewhere(chapter: Chap
     dan = clones / "dan"
     dan.mkdir()
     (dan / ".git").write_text(f"gitdir: {ada / '.git'}\n")
-    alarm.unlink(missing_ok=True)  # the tests' own commits ran it
+    git(ada, "status")
+    alarm.unlink()  # in such a repository, even this runs the program
     result = collect(clones)
     assert not alarm.exists()
     assert "bob, 98_things: not taken. things.ipynb is a symbolic link. Links are not followed." in result.output
