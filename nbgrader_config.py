@@ -27,7 +27,7 @@ c.CourseDirectory.source_directory = "solutions"
 c.CourseDirectory.release_directory = "notebooks"
 # the sources beside the notebooks hold all solutions and hidden tests: nbgrader would copy them to students
 sources = sorted(path.name for path in (ROOT / "solutions").glob("*/*.py"))
-c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", "feedback", "exercises", *sources]
+c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", "feedback", "exercises", "ways", *sources]
 
 # ---- release: notebooks/ ----
 c.ClearSolutions.code_stub = {"python": STUB}

@@ -16,6 +16,7 @@ COURSE = (
     "solutions/*/*.py",
     "solutions/*/*.ipynb",
     "solutions/*/exercises/*.py",
+    "solutions/*/ways/*.py",
     "nbgrader_config.py",
     "docs/plans.md",
     "docs/notes.md",

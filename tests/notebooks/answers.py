@@ -1,4 +1,5 @@
-"""Right and wrong answers to each exercise, as they stand in tests/answers/NN_topic/exercise_id.py.
+"""Right and wrong answers to each exercise, as they stand in tests/answers/NN_topic/exercise_id.py, and those that a
+learner is shown (`torchkata.base.ways`).
 
 The lines before the first block belong to every answer; among them is `# corners: …`. A block is
 
@@ -18,6 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from tests import ROOT
+from torchkata.base.ways import ways_file, ways_of
 from torchkata.tools.assembling import file_name
 
 ANSWERS = ROOT / "tests" / "answers"
@@ -40,7 +42,8 @@ CORNERS = {
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer. Of a wrong one, `earns`: its points and those of the exercise; `corner`: one of CORNERS, or empty."""
+    """One answer. Of a wrong one, `earns`: its points and those of the exercise; `corner`: one of CORNERS, or empty.
+    shown: whether a learner who has solved the exercise is shown it."""
 
     kind: str  # "right" or "wrong"
     name: str
@@ -50,6 +53,7 @@ class Answer:
     lesson: bool = False
     corner: str = ""
     hidden: bool = False
+    shown: bool = False
 
 
 def path_of(chapter: str, exercise: str) -> Path:
@@ -60,7 +64,15 @@ def answers_of(chapter: str, exercise: str) -> list[Answer]:
     """The answers of an exercise; none where its file is missing."""
     path = path_of(chapter, exercise)
     blocks = _blocks(path) if path.exists() else ("",)
-    return [_answer(block, blocks[0], path) for block in blocks[1:]]
+    return [*(_answer(block, blocks[0], path) for block in blocks[1:]), *shown_answers_of(chapter, exercise)]
+
+
+def shown_answers_of(chapter: str, exercise: str) -> list[Answer]:
+    """The answers that a learner is shown who has solved the exercise."""
+    return [
+        Answer("right" if way.right else "wrong", way.title, way.source, (way.says,) * (not way.right), shown=True)
+        for way in ways_of(ways_file(ROOT / "solutions" / chapter, exercise))
+    ]
 
 
 def corners_of(chapter: str, exercise: str) -> list[str] | None:

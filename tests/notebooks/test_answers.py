@@ -59,6 +59,8 @@ def test_answer(marks_of: running.MarksOf, chapter: str, exercise: str, answer: 
     assert set(marks.errors) <= {"WrongAnswer"}, marks.errors
     for words in answer.says:
         assert words in marks.text, f"the verdict was:\n{marks.text}"
+    if answer.shown:
+        return
     for told in marks.told:
         assert any(words in told for words in answer.says), f"no line '# says: …' has a part of\n{told}"
     assert answer.earns, f"a wrong answer needs a line '# earns: {marks.points:g} of {full:g}'"

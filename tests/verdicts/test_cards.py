@@ -14,6 +14,7 @@ from jupyter_client.manager import start_new_kernel
 from tests.tools.learning.small_course import make_course
 from torchkata.base.chapter import exercise_of
 from torchkata.base.remembering import read_verdicts
+from torchkata.base.ways import ways_file
 from torchkata.tools.course import Chapter, read_unchecked
 from torchkata.tools.learning.workbook import fill_workbook
 from torchkata.verdicts import WrongAnswer, check, observe, observe_scenario
@@ -219,6 +220,41 @@ def test_right_is_green_with_points_and_a_link(verdict_on):
     assert "✓" in read.text and "2 of 2 points" in read.text and "--jp-success" in told["data"]["text/html"]
     assert len(read.links) == 1 and read.links[0].startswith("things.ipynb#cell-id=")
     assert told["data"]["text/plain"].startswith("✓ twice: 2 tests passed, 2 of 2 points.\n  Next: ")
+
+
+WAYS = """# %% right: adds
+# Two additions & no product.
+def twice(x):
+    return x + x if x < 10**6 else x + x
+
+
+# %% wrong: squares
+# says: expected 8
+# 2 hides it.
+def twice(x):
+    return x**2
+"""
+
+
+def test_a_solved_exercise_offers_other_answers_folded(verdict_on, chapter):
+    file = ways_file(chapter.solution.parent, "twice")
+    file.parent.mkdir()
+    file.write_text(WAYS)
+    [told] = verdict_on("twice", "def twice(x):\n    return 2 * x")
+    html = told["data"]["text/html"]
+    inside = html.partition("<details")[2].partition("</details>")[0]
+    assert "The author's answer, and 2 others to compare yours with</summary>" in inside
+    assert "return 2 * x" in inside and "return x + x if x &lt; 10**6" in inside
+    assert "Another right answer: adds. Two additions &amp; no product." in inside
+    assert "An easy mistake: squares. 2 hides it. A check says: “expected 8”" in inside
+    assert "adds" not in told["data"]["text/plain"]
+    wrong = verdict_on("twice", "def twice(x):\n    return x")
+    assert not any("<details" in one.get("data", {}).get("text/html", "") for one in wrong)
+
+
+def test_a_part_of_an_exercise_offers_nothing_yet(verdict_on):
+    told = verdict_on("guess", 'answers = {"a": 1, "b": ...}')
+    assert not any("<details" in one.get("data", {}).get("text/html", "") for one in told)
 
 
 ONE_MORE = """with check("one-more") as test:

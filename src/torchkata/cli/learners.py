@@ -187,15 +187,24 @@ def _solution(
     exercise: OneExercise,
     peek: Annotated[bool, typer.Option("--peek", help="Show it even if you have not solved the exercise.")] = False,
 ) -> None:
-    """Show the author's solution of an exercise that you have solved."""
-    from rich.syntax import Syntax
-
-    from torchkata.tools.learning.exercises import find_exercise, solution
+    """Show the author's solution of an exercise that you have solved, and other answers to compare yours with."""
+    from torchkata.tools.learning.exercises import find_exercise, other_ways, solution
     from torchkata.tools.placing import here
 
     chapter, found = find_exercise(exercise, here())
     text = solution(chapter, found, peek)
     say(f"{found.title} ({chapter.name})")
+    _show_code(text)
+    for way in other_ways(chapter, found):
+        say(f"{'Another right answer' if way.right else 'An easy mistake'}: {way.title}. {way.note}")
+        if way.says:
+            say(f"A check says: “{way.says}”")
+        _show_code(f"{way.source}\n")
+
+
+def _show_code(text: str) -> None:
+    from rich.syntax import Syntax
+
     if out.is_terminal:
         out.print(Syntax(text, "python", background_color="default", word_wrap=True))
     else:

@@ -14,7 +14,15 @@ from torchkata.tools.placing import need_empty
 README = Path(__file__).parent / "grading" / "handed_out" / "class_folder.md"
 SETTINGS = README.with_name("class.yaml")
 TEACHING = ("docs/plans.md", "docs/notes.md")
-PATTERNS = ("notebooks/*/*", "solutions/*/*.py", "solutions/*/*.ipynb", "solutions/*/exercises/*.py", MARK, *TEACHING)
+PATTERNS = (
+    "notebooks/*/*",
+    "solutions/*/*.py",
+    "solutions/*/*.ipynb",
+    "solutions/*/exercises/*.py",
+    "solutions/*/ways/*.py",
+    MARK,
+    *TEACHING,
+)
 
 
 def make_class_folder(folder: Path) -> int:

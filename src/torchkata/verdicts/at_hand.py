@@ -18,6 +18,7 @@ from torchkata.base.editor import folder_here, workbook_here
 from torchkata.base.marks import authors_version
 from torchkata.base.places import solutions_for
 from torchkata.base.remembering import earned, read_verdict
+from torchkata.base.ways import Way, ways_file, ways_of
 
 WORKBOOK = workbook_here()  # asked for once, before a learner's code can change the folder
 _HERE = folder_here().name if WORKBOOK else ""
@@ -27,15 +28,28 @@ _HERE = folder_here().name if WORKBOOK else ""
 class OwnCheck:
     """A check cell that runs in its learner's own workbook, with the course at hand.
 
-    file: the name of the chapter's notebook. cell: as its author wrote it; None for one that was edited, or is of
+    solution: the chapter's executed solution. cell: as its author wrote it; None for one that was edited, or is of
     another release than the course at hand.
     """
 
     workbook: Path
-    file: str
+    solution: Path
     chapter: list[Exercise]
     exercise: Exercise
     cell: CheckCell | None
+
+    @property
+    def file(self) -> str:
+        """The name of the chapter's notebook."""
+        return self.solution.name
+
+    @property
+    def authors_answer(self) -> str:
+        return authors_version(self.exercise.answer)
+
+    def ways(self) -> list[Way]:
+        """Other answers that are shown once the exercise is solved."""
+        return ways_of(ways_file(self.solution.parent, self.exercise.id))
 
     @property
     def part(self) -> tuple[int, int]:
@@ -68,7 +82,7 @@ def own_check(exercise: str, shown: str) -> OwnCheck | None:
     try:
         chapter = _exercises(path, path.stat().st_mtime_ns)
         found = next((one for one in chapter if one.id == exercise), None)
-        return OwnCheck(WORKBOOK, path.name, chapter, found, found.check_of(shown)) if found else None
+        return OwnCheck(WORKBOOK, path, chapter, found, found.check_of(shown)) if found else None
     except (OSError, ValueError):  # the file has gone, or its helpers can't be read
         return None
 

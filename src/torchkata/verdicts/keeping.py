@@ -10,7 +10,7 @@ from torchkata.base.marks import without_hidden_tests
 from torchkata.base.remembering import Remembered, begin, died, digest_of, end, remember
 from torchkata.verdicts import at_hand
 from torchkata.verdicts.originals import answers_are_here
-from torchkata.verdicts.showing import Card, Part, notice
+from torchkata.verdicts.showing import Card, Folded, Part, notice
 
 NOT_THE_CELL = (
     "this check cell is not the one of the course at hand. Has it been edited, or is your notebook of another release? "
@@ -119,4 +119,16 @@ def _points_and_next(own: at_hand.OwnCheck, passed: str, wrong: list[str], point
     following = own.next_exercise() if all_of_them else None
     link = (following.title or following.id, f"{own.file}#cell-id={following.place}") if following else None
     last = "All exercises of this notebook are solved." if all_of_them and not following else ""
-    return Card("right", exercise.id, about, last, points=told, link=link)
+    return Card("right", exercise.id, about, last, points=told, link=link, folded=_others(own) if all_of_them else ())
+
+
+def _others(own: at_hand.OwnCheck) -> tuple[Folded, ...]:
+    """The author's answer, and others, for somebody who has found one."""
+    mistake = "An easy mistake: {0.title}. {0.note} A check says: “{0.says}”"
+    return (
+        Folded("The author's answer", own.authors_answer),
+        *(
+            Folded(f"Another right answer: {way.title}. {way.note}" if way.right else mistake.format(way), way.source)
+            for way in own.ways()
+        ),
+    )

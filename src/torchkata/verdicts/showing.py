@@ -55,9 +55,17 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Folded:
+    """Code that a card shows once it is unfolded, below a text that says what it is."""
+
+    text: str
+    code: str
+
+
+@dataclass(frozen=True)
 class Card:
     """A verdict for somebody who looks: state right, part, open or wrong; about: which test, or how many; link: text
-    and address of what comes next."""
+    and address of what comes next; folded: what is not shown as text, and as a card only if it is asked for."""
 
     state: str
     exercise: str
@@ -66,6 +74,7 @@ class Card:
     parts: tuple[Part, ...] = ()
     points: str = ""
     link: tuple[str, str] | None = None
+    folded: tuple[Folded, ...] = ()
 
     def lines(self) -> list[str]:
         """The card as text."""
@@ -89,6 +98,8 @@ class Card:
         if self.link:
             text, address = self.link
             below.append(f'<div style="margin-top:2px">Next: <a href="{escape(address)}">{escape(text)}</a></div>')
+        if self.folded:
+            below.append(_details(self.folded))
         return (
             f'<div class="torchkata-verdict {self.state}" style="border-left:4px solid {color};'
             "padding:3px 0 3px 12px;margin:3px 0;"
@@ -211,6 +222,17 @@ def _pieces(text: str, depth: int) -> list[str]:
 def _prose(text: str) -> str:
     """A sentence; what stands in backticks is code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
+def _details(folded: tuple[Folded, ...]) -> str:
+    others = len(folded) - 1
+    summary = "The author's answer" + f", and {others} other{'s' * (others > 1)} to compare yours with" * (others > 0)
+    rule = "border-left:2px solid var(--jp-border-color2, #bdbdbd);padding-left:10px;margin:3px 0 10px"
+    inside = "".join(
+        f'<div style="margin-top:6px">{_prose(one.text)}</div><pre style="{_CODE};{rule}">{escape(one.code)}</pre>'
+        for one in folded
+    )
+    return f'<details style="margin-top:2px"><summary style="cursor:pointer">{summary}</summary>{inside}</details>'
 
 
 def _table(parts: tuple[Part, ...]) -> str:

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from tests.tools.learning.small_course import SOURCE, digests, learner_writes, make_course, publish
 from torchkata.base.remembering import Remembered, remember
+from torchkata.base.ways import ways_file
 from torchkata.cli import app
 from torchkata.tools.course import Chapter, chapters
 from torchkata.tools.errors import CourseError
@@ -145,6 +146,41 @@ def test_the_commands(chapter: Chapter, monkeypatch: pytest.MonkeyPatch):
     assert "already has its stub" in run(app, ["reset", "twice"]).stdout
     assert "return 2 * x" in run(app, ["solution", "twice", "--peek"]).stdout
     assert isinstance(run(app, ["solution", "twice"]).exception, CourseError)
+
+
+WAYS = """# %% right: adds
+# One addition.
+def twice(x):
+    return x + x
+
+
+# %% wrong: squares
+# says: expected 8
+# 2 hides it.
+def twice(x):
+    return x**2
+"""
+
+
+def test_the_command_shows_other_answers_below_the_authors(chapter: Chapter, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(chapter.root)
+    file = ways_file(chapter.solution.parent, "twice")
+    file.parent.mkdir()
+    file.write_text(WAYS)
+    told = CliRunner().invoke(app, ["solution", "twice", "--peek"]).stdout
+    at = [
+        told.index(words)
+        for words in (
+            "return 2 * x",
+            "Another right answer: adds. One addition.",
+            "return x + x",
+            "An easy mistake: squares. 2 hides it.",
+            "A check says: “expected 8”",
+            "return x**2",
+        )
+    ]
+    assert at == sorted(at)
+    assert isinstance(CliRunner().invoke(app, ["solution", "twice"]).exception, CourseError), "not solved yet"
 
 
 def test_a_terminal_that_knows_ascii_only(chapter: Chapter):

@@ -12,6 +12,7 @@ from nbformat.v4 import new_markdown_cell
 from torchkata.base.chapter import Exercise, exercise_of, exercises_of
 from torchkata.base.marks import authors_version
 from torchkata.base.remembering import forget
+from torchkata.base.ways import Way, ways_file, ways_of
 from torchkata.tools.course import Chapter, chapters, find_chapters, read_notebook, read_unchecked, side_notebooks
 from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.damaged import read_learners
@@ -114,6 +115,11 @@ def solution(chapter: Chapter, exercise: Exercise, peek: bool = False) -> str:
     if (cell := _answer(read_notebook(chapter.solution), exercise.id)) is None:
         raise CourseError(f"{chapter.solution} holds no solution of {exercise.id}: it is of another release.")
     return f"{authors_version(cell.source)}\n"
+
+
+def other_ways(chapter: Chapter, exercise: Exercise) -> list[Way]:
+    """Other answers than the author's that the course shows to those who may see that."""
+    return ways_of(ways_file(chapter.solution.parent, exercise.id))
 
 
 def _answer(notebook: NotebookNode, exercise: str) -> NotebookNode | None:

@@ -1,0 +1,26 @@
+# %% right: a fresh tensor in place of a clone
+# A clone of a transposed tensor is transposed in memory too. An empty tensor that is filled lies row by row, whatever t
+# did.
+def bytes_kept(*tensors):
+    """The sizes of all storages, each counted once."""
+    return sum({t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())
+
+
+def compact(t):
+    """t, or its elements in memory of their own."""
+    if t.untyped_storage().nbytes() <= t.nbytes:
+        return t
+    return torch.empty(t.shape, dtype=t.dtype, device=t.device).copy_(t)
+
+
+# %% wrong: tells storages apart by the tensors' data_ptr()
+# says: data_ptr() is where a *view* begins
+# Two views of one storage begin in different places, and both keep all of it.
+def bytes_kept(*tensors):
+    """Counts a storage once for each place where a view begins."""
+    return sum({t.data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())
+
+
+def compact(t):
+    """As its author wrote it."""
+    return t.clone() if t.untyped_storage().nbytes() > t.numel() * t.element_size() else t
