@@ -13,8 +13,8 @@ def strip_wrappers(state):
 
 # %% wrong: lstrip
 # says: `lstrip` takes a set of characters, not a prefix: it removed letters of the layer name.
-# "module.fc" comes out right, "module.linear" becomes "inear", and "module.embed" becomes "bed". `removeprefix` does what
-# is meant.
+# "module.fc" comes out right, "module.linear" becomes "inear", and "module.embed" becomes "bed". `removeprefix` does
+# what is meant.
 def strip_wrappers(state):
     """Strips letters."""
     return {key.lstrip("module."): tensor for key, tensor in state.items()}
