@@ -1,0 +1,39 @@
+# %% right: the target takes the shape of the prediction
+# `view_as` refuses another number of elements by itself, so the check and the reshape are one line. The error is turned
+# into the one that the contract asks for.
+def fit(model, x, y, epochs, lr, batch_size):
+    """Train with SGD, with targets in the shape of the predictions."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+    for _ in range(epochs):
+        total = 0.0
+        for xb, yb in DataLoader(TensorDataset(x, y), batch_size=batch_size):
+            optimizer.zero_grad()
+            prediction = model(xb)
+            try:
+                loss = nn.functional.mse_loss(prediction, yb.view_as(prediction))
+            except RuntimeError as error:
+                raise ValueError("the model gives another number of values") from error
+            loss.backward()
+            optimizer.step()
+            total += loss.item() * len(yb)
+    return total / len(x)
+
+
+# %% wrong: squeeze() on the prediction
+# says: Your code failed or warned when the last batch was a single sample.
+# A batch of one loses its only dimension, and the number that is left broadcasts with the target.
+def fit(model, x, y, epochs, lr, batch_size):
+    """Train with SGD, but for a batch of one."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+    for _ in range(epochs):
+        total = 0.0
+        for xb, yb in DataLoader(TensorDataset(x, y), batch_size=batch_size):
+            optimizer.zero_grad()
+            prediction = model(xb)
+            if prediction.numel() != yb.numel():
+                raise ValueError("the model gives another number of values")
+            loss = nn.functional.mse_loss(prediction.squeeze(), yb.flatten())
+            loss.backward()
+            optimizer.step()
+            total += loss.item() * len(yb)
+    return total / len(x)
