@@ -1,6 +1,6 @@
 # %% right: no Function at all
-# log cosh x = x + softplus(-2x) - log 2. These are operations of PyTorch, stable for large x and differentiable as often
-# as you like. More is kept for backward than x.
+# log cosh x = x + softplus(-2x) - log 2. These are operations of PyTorch, stable for large x and differentiable as
+# often as you like. More is kept for backward than x.
 def log_cosh(x):
     """log(cosh(x)), by softplus."""
     return x + F.softplus(-2 * x) - math.log(2)
