@@ -9,8 +9,8 @@ def jacobian(fn, x):
     if not y.requires_grad or not y.numel():
         return torch.zeros(y.shape + x.shape, dtype=x.dtype)
     units = torch.eye(y.numel(), dtype=y.dtype).reshape(-1, *y.shape)
-    (rows,) = torch.autograd.grad(y, x, units, is_grads_batched=True, materialize_grads=True)
-    return rows.reshape(y.shape + x.shape)
+    (rows,) = torch.autograd.grad(y, x, units, is_grads_batched=True, allow_unused=True)
+    return torch.zeros(y.shape + x.shape, dtype=x.dtype) if rows is None else rows.reshape(y.shape + x.shape)
 
 
 # %% right: differentiates each output element

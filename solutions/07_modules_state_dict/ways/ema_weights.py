@@ -1,6 +1,6 @@
 # %% right: a frozen copy of the model inside
-# The averages live in a deep copy, which has the right names, kinds and devices already. It costs the memory of a whole
-# model, as the numbered buffers do, and its modules could be run.
+# The averages live in a deep copy, which has the right names, kinds and devices already, and keeps two names of one
+# weight together. Its modules can be run, so the averaged model can be evaluated where it is.
 import copy
 
 
@@ -15,8 +15,8 @@ class EMA(nn.Module):
     @torch.no_grad()
     def update(self, model):
         """Move the averages towards the model's current values."""
-        current = model.state_dict()
-        for name, average in self.average().items():
+        current = dict(model.named_parameters()) | dict(model.named_buffers())
+        for name, average in (*self.shadow.named_parameters(), *self.shadow.named_buffers()):
             if average.is_floating_point():
                 average.lerp_(current[name].to(average), 1 - self.decay)
             else:

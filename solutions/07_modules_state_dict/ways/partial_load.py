@@ -1,6 +1,15 @@
 # %% right: copies into the tensors of model.state_dict()
 # A state_dict holds the model's own memory, so `copy_` into it is loading. It converts dtypes and devices on the way,
 # as load_state_dict does.
+class LoadReport(NamedTuple):
+    """What was loaded and what wasn't."""
+
+    loaded: list[str]
+    missing: list[str]
+    unexpected: list[str]
+    mismatched: dict[str, tuple[torch.Size, torch.Size]]
+
+
 def load_matching(model, state):
     """Copies what fits, one tensor after the other."""
     own = model.state_dict()
@@ -18,6 +27,15 @@ def load_matching(model, state):
 # %% wrong: strict=False alone
 # says: strict=False does not forgive a wrong shape: load_state_dict still raises. Filter before loading.
 # The option is about names. A wrong shape stays an error.
+class LoadReport(NamedTuple):
+    """What was loaded and what wasn't."""
+
+    loaded: list[str]
+    missing: list[str]
+    unexpected: list[str]
+    mismatched: dict[str, tuple[torch.Size, torch.Size]]
+
+
 def load_matching(model, state):
     """Lets load_state_dict decide."""
     missing, unexpected = model.load_state_dict(state, strict=False)
