@@ -5,13 +5,13 @@
 # (captured) and everything that it took for granted (guarded). Where it can't read on, Python takes over (broken).
 # After this chapter you can
 #
-# - write a backend, and so see, count and exchange what is captured;
+# - write a backend, and so see, count and replace what is captured;
 # - predict how many graphs a sequence of calls makes, and name the guard that failed;
-# - take "recompile_limit reached" apart, and repair the code that caused it instead of raising the limit;
-# - make one graph serve all sizes, and take breaks out of a function without losing what it prints, notes or learns;
+# - take "recompile_limit reached" apart, and fix the code that caused it instead of raising the limit;
+# - make one graph serve all sizes, and take breaks out of a function without losing what it prints, logs or learns;
 # - say what a compiled forward keeps for backward, and what fusing saves.
 #
-# **40 minutes to read, 209 minutes to practise, 20 points.** You need chapters 4 and 6,
+# **40 minutes to read, 165 minutes to practise, 20 points.** You need chapters 4 and 6,
 # [section 5.9](../05_custom_functions/custom_functions.ipynb) (what a compiler sees of an operator),
 # [7.6](../07_modules_state_dict/modules_state_dict.ipynb) (names in the state_dict of a wrapper) and
 # [9.7](../09_onnx_export/onnx_export.ipynb) (Python that is baked into an export). Everything here is counted: graphs,
@@ -43,7 +43,6 @@ from functorch.compile import (
 from torch import Tensor, fx, nn
 from torch._dynamo.backends.common import aot_autograd
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchkata.demos import error_of
 from torchkata.facts import folklore, prove
@@ -51,6 +50,7 @@ from torchkata.instruments.captured import (
     Counting,
     fresh_compiler,
     graphs_after,
+    instruments_used,
     logged,
     reasons,
     recompiles,
@@ -60,10 +60,12 @@ from torchkata.instruments.cut import cut_of
 from torchkata.pictures.compile_breaks import breaks_explorer
 from torchkata.pictures.compile_cache import cache_explorer
 from torchkata.pictures.compile_cut import cut_explorer
+from torchkata.pictures.compile_way import compile_way, ring_of_kernels
 from torchkata.verdicts import (
     FIRST_CHECK_FIRST,
     check,
     mistake,
+    noting_operations,
     observe,
     observe_scenario,
     observe_value,
@@ -104,13 +106,15 @@ for line in warning.splitlines()[:3:2]:
 # Eight graphs were made, and then a warning came: the limit was hit, and the last reason is `self.step == 7`. From call
 # 9 on *nothing is compiled any more*. There is no error; the module has become slower than before, and eight
 # compilations were paid for. (The full message recommends a setting that makes symbols of such ints. This chapter looks
-# for the constant instead.) Two questions remain. What is a graph, and what has `self.step == 7` to do with it?
+# for the constant instead.) Two questions remain. What is a graph, and what does `self.step == 7` have to do with it?
 #
-# This is the whole picture, and each section adds a part of it:
-#
-#     Python call → bytecode → guards → graph → backend → callable
-#                              └── the cache of one function: entries of (guards, callable), at most 8
-#
+# The picture shows the way of a call. An entry of the cache is a callable with its guards, and each function has at
+# most eight entries.
+
+# %%
+compile_way()
+
+# %% [markdown]
 # ## 14.1 A backend of your own
 #
 # A backend is a function. It gets a graph module and the example inputs, and returns a callable. The backend itself
@@ -150,9 +154,9 @@ with fresh_compiler():
     print("x + 1, compiled by liar:", torch.compile(lambda x: x + 1, backend=liar)(torch.ones(3)))
 
 # %% [markdown]
-# The `if` is gone: it was decided while the function was traced, and only the operations of this side are left. The
-# compiler ran at the first call and not before; `torch.compile` itself only wraps. And nobody compares results: the
-# second backend, which returns zeros, is believed.
+# The `if` is gone. Tracing decided it, and only the operations of the side that was taken are left. The compiler ran at
+# the first call and not before; `torch.compile` itself only wraps the function. And PyTorch doesn't compare results: it
+# believes the second backend, which returns zeros.
 #
 # **Predict.** `torch.relu(x) + F.relu(x) + x.relu()` has three calls of relu. Are they three different things in the
 # graph?
@@ -175,9 +179,9 @@ nodes = graph_of_first(layer, torch.ones(2)).nodes
 print("inputs of a Linear:", [node.name for node in nodes if node.op == "placeholder"])
 
 # %% [markdown]
-# They are: two are `call_function` nodes whose targets are different functions, and the third is a `call_method` node,
-# whose target is the string "relu". The last line shows that parameters are *inputs* of the graph, and so their numbers
-# are no part of it.
+# They are. Two are `call_function` nodes whose targets are different functions, and the third is a `call_method` node
+# whose target is the string "relu". The last line shows that parameters are *inputs* of the graph, so the graph doesn't
+# contain their numbers.
 #
 # A trap: if somebody has looked at `module.code` and you change a node afterwards, the module goes on with its old
 # code. Call `module.recompile()` after every change.
@@ -189,10 +193,11 @@ print("inputs of a Linear:", [node.name for node in nodes if node.op == "placeho
 # %% [markdown]
 # ## 14.2 Guards, and the cache behind them
 #
-# Everything that tracing read becomes a condition, a *guard*. In the next call the entries of the cache are asked in
+# Everything that tracing reads becomes a condition, a *guard*. In the next call, the entries of the cache are tried in
 # turn, and the first one whose guards hold runs. If there is none, the function is compiled once more.
 #
-# PyTorch tells why: set the environment variable `TORCH_LOGS=recompiles`. Here the same log is collected in a list.
+# To see why a function was compiled again, set the environment variable `TORCH_LOGS=recompiles`. Here we collect the
+# same log in a list.
 
 # %% facts=["14-string-list-dict", "14-tensor-guards"]
 with fresh_compiler(), recompiles() as log:
@@ -205,10 +210,10 @@ for number, reason in enumerate(reasons(log), 2):
 
 # %% [markdown]
 # The second call failed the guard `s == 2` of entry 0/0. Each later call lists one reason for each entry that was
-# asked. The one that was hit last is asked first.
+# tried. The entry that was hit last is tried first.
 #
-# **Predict.** A function is called with grad, under `no_grad`, and with grad. How many graphs? And does another seed
-# make a new graph, or another number of threads?
+# **Predict.** A function is called with grad, under `no_grad`, and with grad again. How many graphs does that make? And
+# does another seed make a new graph, or another number of threads?
 
 
 # %% facts=["14-global-state", "14-train-eval", "14-environment"]
@@ -253,8 +258,8 @@ keys = ({"a": x}, {"a": x, "b": x})
 print("another key:        ", graphs_after(lambda x, q: x + q["a"], *[(x, q) for q in keys])[-1])
 
 # %% [markdown]
-# It makes two graphs, and the third call finds the first of them. A new seed makes no new graph; another number of
-# threads does, although the function reads none of these.
+# The three calls make two graphs, because the third call finds the first graph. A new seed makes no new graph. Another
+# number of threads does, although the function never asks for it.
 #
 # | always guarded | guarded if it was read | not guarded |
 # |---|---|---|
@@ -263,10 +268,10 @@ print("another key:        ", graphs_after(lambda x, q: x + q["a"], *[(x, q) for
 # | grad mode, autocast, default dtype | `self.training` in Dropout | `self.training` in Linear |
 # | deterministic algorithms, number of threads | `os.environ["X"]`, if X was set | `os.getenv("X")`, the seed |
 #
-# Training steps and `load_state_dict` change numbers only, so they find the same graph. A region of autocast
+# Training steps and `load_state_dict` only change numbers, so they find the same graph. A region of autocast
 # ([chapter 8](../08_amp/amp.ipynb)) needs another one.
 #
-# A test of a training loop can insist on that:
+# The test of a training loop can insist that nothing is compiled again:
 
 # %% facts=["14-fail-on-recompile"]
 with fresh_compiler():
@@ -280,17 +285,17 @@ with fresh_compiler():
             print(next(line.strip() for line in str(error).splitlines() if "mismatch" in line))
 
 # %% [markdown]
-# With the stance `"fail_on_recompile"` the next recompile is an error that names the guard. `"eager_on_recompile"` is
-# its mild form.
+# With the stance `"fail_on_recompile"`, the next recompile is an error that names the guard. With
+# `"eager_on_recompile"`, such a call runs without a compiler instead.
 #
-# The explorer shows the cache call by call. Take *numbers*: why does 0.5 need a new entry, and which one does the last
-# call hit? Then step through *a counter* to its end.
+# The explorer shows the cache call by call. Choose *numbers*: why does 0.5 need a new entry, and which entry does the
+# last call hit? Then step through *a counter* to its end.
 
 # %%
 cache_explorer()
 
 # %% [markdown]
-# **Now you know.** What was read is guarded, what nobody read is not, and the numbers in tensors never are.
+# **Now you know.** What tracing read is guarded. What it didn't read isn't, and the numbers in tensors never are.
 
 # %% exercise="what-happened"
 # %% exercise="how-many-graphs"
@@ -301,8 +306,8 @@ cache_explorer()
 # The cache of a function has at most eight entries, `torch._dynamo.config.recompile_limit`. They belong to the code,
 # not to the wrapper that `torch.compile` returned.
 #
-# **Predict.** Twelve modules of one class are compiled, each by itself. Each has another int that forward reads. How
-# many graphs do they make together? And six modules that differ in their weights only?
+# **Predict.** Twelve modules of one class are compiled separately. Each has a different int, which forward reads. How
+# many graphs do they make together? And how many do six modules make that differ only in their weights?
 
 
 # %% facts=["14-limit-is-shared", "14-same-block", "14-limit-raises"]
@@ -325,11 +330,11 @@ for count, reads in ((12, True), (6, False)):
     print(f"{count} modules, index read: {reads}, graphs: {len(backend.graphs)}")
 
 # %% [markdown]
-# The twelve make eight graphs, because all of them share the code of `forward`. The six share one graph. With
-# `isolate_recompiles=True` each `torch.compile` has a separate limit. With `fullgraph=True` reaching the limit is an
-# error.
+# The twelve make eight graphs, because all of them share the code of `forward`, and with it one limit. The six share a
+# single graph. With `isolate_recompiles=True`, each `torch.compile` has a separate limit. With `fullgraph=True`,
+# reaching the limit is an error.
 #
-# So it matters what becomes a constant. Here a function is called four times with changing arguments:
+# So it matters what becomes a constant. Here, functions are called four times with changing values:
 
 
 # %% facts=["14-int-argument", "14-float-rate", "14-counter"]
@@ -366,11 +371,12 @@ print("int of a module ", made)
 # %% [markdown]
 # ## 14.4 Sizes
 #
-# The first size is a number. At the second size it becomes a symbol for all sizes from 2 on that keep the conditions
-# which the code has imposed. 0 and 1 stay numbers, because broadcasting depends on them.
+# The first graph has the size as a number. When a second size comes, a graph is made with a symbol in its place. It
+# stands for all sizes from 2 on that meet the conditions in the code. 0 and 1 stay numbers, because broadcasting
+# depends on them.
 #
 # **Predict.** `x[:-1] + x[1:]` is compiled with `dynamic=True`, which begins with symbols, and called with sizes 5, 6,
-# 7 and 2. How many graphs?
+# 7 and 2. How many graphs does that make?
 
 
 # %% facts=["14-every-size", "14-zero-one", "14-size-branch"]
@@ -411,16 +417,16 @@ for name, function, lengths, dynamic in (
     print(f"{name:20} sizes {lengths}, dynamic={dynamic!s:5} {made}")
 
 # %% [markdown]
-# It makes two graphs: with two numbers the slices have size 1, which is no symbol. A branch on a size is a guard, so
-# there is a graph for each side. A loop over a size is unrolled, so there is a graph for each size, and each is longer
-# than the one before. Two sizes that are equal in the first call get one symbol, so a first call with a square matrix
-# makes a graph for square matrices.
+# It makes two graphs, because the slices of a vector with two numbers have size 1, which no symbol covers. A branch on
+# a size becomes a guard, so there is a graph for each side. A loop over a size is unrolled, so there is a graph for
+# each size, and each is longer than the one before. Two sizes that are equal in the first call share one symbol, so a
+# first call with a square matrix makes a graph for square matrices.
 #
 # `torch._dynamo.mark_dynamic(x, 0)` demands a symbol for size 0 of `x`: code that makes a constant of it raises an
-# error. `torch._dynamo.maybe_mark_dynamic` asks for one and accepts a constant.
+# error. `torch._dynamo.maybe_mark_dynamic` asks for a symbol and accepts a constant.
 #
-# The last, shorter batch of a DataLoader costs one graph in all, not one for each epoch. Dropping or padding it is a
-# choice, not a duty. And decoding with a cache that grows?
+# The last, shorter batch of a DataLoader costs one graph in all, not one for each epoch, so you don't have to drop or
+# pad it. And what does decoding cost, with a cache that grows?
 
 
 # %% facts=["14-kv-cache"]
@@ -444,8 +450,8 @@ positions = [torch.tensor([n]) for n in range(6)]
 print("fixed:     ", graphs_after(fixed, *[(torch.ones(4), cache, n) for n in positions]))
 
 # %% [markdown]
-# Three for the cache that grows (length 0, length 1, all others), and one for the fixed cache with a position that is a
-# tensor.
+# The growing cache makes three graphs (for length 0, for length 1, for all others). The fixed cache makes one, because
+# its position is a tensor.
 #
 # **Now you know.** From the second value on, a size is a symbol. 0 and 1 never are.
 
@@ -454,8 +460,8 @@ print("fixed:     ", graphs_after(fixed, *[(torch.ones(4), cache, n) for n in po
 # %% [markdown]
 # ## 14.5 Breaks
 #
-# Where tracing can't go on, the graph so far is compiled, Python does this one thing, and the rest becomes a function
-# with a separate cache. `torch._dynamo.explain` tells the reason.
+# When tracing can't go on, the graph so far is compiled, Python runs the line in question, and the rest becomes a
+# function with a separate cache. `torch._dynamo.explain` gives the reason.
 
 
 # %%
@@ -568,13 +574,14 @@ made = graphs_after(lambda x: torch.where(x.sum() > 0, x + 1, x - 1), (x,), (-x,
 print("torch.where:             ", made)
 
 # %% [markdown]
-# None. Python can't jump into the middle of a loop, so the whole function is given up, and `explain` reports 0 graphs
-# and −1 breaks. A try block is the same. What such a function *calls* is still compiled, each function by itself, and
-# that is the way out for a training loop with a print in it.
+# It makes no graph at all. Python can't jump into the middle of a loop, so the compiler gives up the whole function,
+# and `explain` reports 0 graphs and −1 breaks. A break in a `try` block has the same effect. The functions that such a
+# function *calls* are still compiled, each by itself, and that is the way out for a training loop with a print in it.
 #
-# An `if` on data breaks, and each side is compiled when it is met. `torch.where` and `torch.cond` keep one graph.
+# An `if` on data breaks, and each side is compiled when it is first taken. `torch.where` and `torch.cond` keep one
+# graph.
 #
-# Put each line into the loop, with `fullgraph=True` and without. Which of them breaks nothing, even there?
+# Put each line into the loop, with `fullgraph=True` and without. Which line breaks nothing, even there?
 
 # %%
 breaks_explorer()
@@ -582,15 +589,15 @@ breaks_explorer()
 # %% [markdown]
 # The append breaks nothing. `item()` does, unless `fullgraph=True` captures it.
 #
-# **Now you know.** A break cuts a function in two. In a loop or a try block, it leaves the whole function to Python.
+# **Now you know.** A break cuts a function in two. In a loop or a `try` block, it leaves the whole function to Python.
 
 # %% exercise="mend-the-breaks"
 
 # %% [markdown]
 # ## 14.6 Once, every time, never again
 #
-# What a function does to Python's objects is done again after each run of the graph. What was decided while tracing is
-# never asked again, unless a guard asks.
+# What a function does to Python's objects is repeated after each run of the graph. What was decided while tracing is
+# never asked again, unless a guard asks it.
 
 
 # %% facts=["14-side-effects-once", "14-growing-list", "14-random"]
@@ -608,9 +615,9 @@ with fresh_compiler():
     print("different numbers in four calls:", len({throw(torch.ones(())).item() for _ in range(4)}))
 
 # %% [markdown]
-# Four calls, four entries, and four graphs, because the length of the list is guarded. The functions of `random` are
-# called before each run, so the numbers differ. `torch.rand` and dropout draw in the graph; with "aot_eager" they draw
-# exactly what they draw without a compiler.
+# Four calls make four entries. They also make four graphs, because the length of the list is guarded. The functions of
+# `random` are called before each run, so the numbers differ. `torch.rand` and dropout draw in the graph; with
+# "aot_eager" they draw exactly the numbers that they draw without a compiler.
 #
 # **Predict.** A forward hook is registered after the first call of a compiled module. How often does it run in the next
 # three calls?
@@ -653,17 +660,17 @@ with fresh_compiler():
     print("after model.compile():", len(backend.graphs), "graph")
 
 # %% [markdown]
-# It doesn't run, and PyTorch says nothing: for speed, hooks of modules are not guarded. It would run from the next
-# graph on, such as one for another size. Register hooks before the first call, or call `torch.compiler.reset()`. A hook
-# on a parameter works at any time.
+# The hook never runs, and PyTorch says nothing. For speed, hooks of modules are not guarded. The hook would run from
+# the next graph on, such as one for another size. Register hooks before the first call, or call
+# `torch.compiler.reset()` afterwards. A hook on a parameter works at any time.
 #
-# `torch.compile(model)` is a wrapper: another class, with other names in its state_dict (section 7.6 takes the prefix
-# off). Only its forward is compiled.
-# `generate` belongs to the model inside and compiles nothing. `model.compile()` works in place.
+# `torch.compile(model)` returns a wrapper. It has another class, and other names in its state_dict (section 7.6 takes
+# the prefix off). Only its forward is compiled; `generate` belongs to the model inside and compiles nothing.
+# `model.compile()` works in place.
 #
-# Known wrong answers of 2.13 are in the table at the end, each with a proof: inputs that overlap but were apart in the
+# The table at the end has known wrong results of 2.13, each with a proof: inputs that overlap but were apart in the
 # first call, a method that is replaced on its class, and a tensor operation that fails inside a `try`. Newer releases
-# correct some of them. An exception that Python itself raises is no such case: here it is captured, in one graph.
+# correct some of them. An exception that Python itself raises is not among them. It is captured, in one graph:
 
 
 # %% facts=["14-try-around-op"]
@@ -679,7 +686,7 @@ with fresh_compiler():
     print(torch.compile(trying, backend="eager", fullgraph=True)(torch.ones(2)))
 
 # %% [markdown]
-# **Now you know.** Effects on Python's objects are repeated; decisions are not asked again.
+# **Now you know.** Effects on Python's objects are repeated in every call. Decisions are made once, while tracing.
 
 # %% exercise="once-or-every-time"
 
@@ -725,8 +732,9 @@ with fresh_compiler():
     print("after backward:", order)
 
 # %% [markdown]
-# The default partition keeps what eager keeps: x and two results of 1200 bytes. The min-cut keeps x alone and computes
-# two sines again. The backward half goes to its compiler at the first `backward()`, or at once if sizes are symbols.
+# It can. The default partition keeps what PyTorch keeps without a compiler, which is x and two results of 1200 bytes
+# each. The min-cut keeps x alone and computes two sines again. The backward half goes to its compiler at the first
+# `backward()`, or at once if sizes are symbols.
 
 # %% facts=["14-functional", "14-double-backward"]
 with fresh_compiler():
@@ -751,14 +759,14 @@ with fresh_compiler():
     print(inside(torch.ones(3)))
 
 # %% [markdown]
-# No operation in place is left: `add_` has become `add`. Its result is the first of the two that are returned, and
-# AOTAutograd copies it into the input. Double backward raises; compile the gradient itself instead, as in the last
-# line.
+# No in-place operation is left: `add_` has become `add`. Its result is the first of the two that are returned, and
+# AOTAutograd copies it into the input. Double backward raises an error; compile the gradient itself instead, as in the
+# last line.
 #
-# `loss.backward()` inside a compiled function breaks it. A whole step (zero_grad, forward, backward, step) makes two
+# `loss.backward()` inside a compiled function is a break. A whole step (zero_grad, forward, backward, step) makes two
 # graphs, and later steps add none.
 #
-# Which of these functions keep fewer bytes with the min-cut, and what do they compute again for it?
+# Which of these functions keep fewer bytes with the min-cut, and what do they compute again in return?
 
 # %%
 cut_explorer()
@@ -771,10 +779,10 @@ cut_explorer()
 # %% [markdown]
 # ## 14.8 Why it is faster: fusing
 #
-# An operation on each element reads and writes more than it computes. If one of them is read by the next only, its
-# result need not be written at all.
+# An elementwise operation reads and writes more than it computes. If only the next operation reads its result, that
+# result doesn't have to be written at all.
 #
-# **Predict.** This gelu is written out, on 2^20 numbers. How many MiB do its calls move, and how many would a single
+# **Predict.** Here is gelu, written out, for 2^20 numbers. How many MiB do its calls move, and how many would a single
 # kernel move?
 
 
@@ -790,13 +798,16 @@ print(f"{len(calls)} calls move {arrays} arrays, {arrays * 4} MiB")
 print("one kernel would move 2 arrays, 8 MiB")
 
 # %% [markdown]
-# This is what inductor, the default backend, does. It wrote one kernel for this function. In one measurement, on a busy
-# machine with two cores, the first call took 22 seconds, and then each call took 4.5 ms in place of 14.2. There,
-# compiling paid after 2,300 calls.
+# The nine calls move 88 MiB, and one kernel would move 8. Inductor, the default backend, writes one kernel for this
+# function. In one measurement, on a busy machine with two cores, the first call took 22 seconds, and each later call
+# 4.5 ms instead of 14.2. Compiling paid off after 2,300 calls.
 #
-# The nine calls move 88 MiB. Which calls may one kernel not merge? In the exercise, a result that is returned or has
-# two readers must be written. (Real compilers go further. They put both readers into one kernel, or compute a cheap
-# result twice.)
+# Which calls can't be merged into one kernel? In the exercise, a result that is returned or has two readers must be
+# written. The picture shows what may go wrong with two readers. (Real compilers go further. They put both readers into
+# one kernel where that is possible, or compute a cheap result twice.)
+
+# %%
+ring_of_kernels()
 
 # %% exercise="fuse-pointwise"
 
@@ -806,13 +817,14 @@ print("one kernel would move 2 arrays, 8 MiB")
 # "eager" and "aot_eager" give the bits that you get without a compiler. Inductor doesn't round between the operations
 # that it fuses.
 #
-# **Predict.** `(z * 3.1 + 1.7) * z - z * 2.3` in bfloat16, on 10,000 numbers, once in four kernels that round, and once
-# in a kernel that rounds at its end only. How many results differ, and which of the two is nearer to float64?
+# **Predict.** `(z * 3.1 + 1.7) * z - z * 2.3` is computed in bfloat16 for 10,000 numbers, once by kernels that each
+# round, and once by a single kernel that rounds only at its end. How many results differ, and which of the two is
+# nearer to float64?
 
 
 # %%
 def polynomial(z: Tensor) -> Tensor:
-    """Four operations, each of which rounds."""
+    """Five operations, each of which rounds."""
     return (z * 3.1 + 1.7) * z - z * 2.3
 
 
@@ -825,22 +837,22 @@ errors = [f"{(result - exact).abs().max():.3f}" for result in (plain, once)]
 print("rounded once:", (once != plain).sum().item(), "differ; largest errors:", *errors)
 
 # %% [markdown]
-# About half of them, and the kernel that rounds once, at its end, is *nearer*. The cell imitates such a kernel: it
-# computes in float32 and rounds the result. On a machine with a C++ compiler, inductor returned the same bits as this
-# imitation, and in float32 those that you get without it.
+# About half of them differ, and the kernel that rounds only once is *nearer*. The cell imitates such a kernel by
+# computing in float32 and rounding the result. On a machine with a C++ compiler, inductor returned the same bits as
+# this imitation, and in float32 the same bits as PyTorch without a compiler.
 #
-# If a compiled model really is wrong, go up the ladder of backends. `backend="eager"` tells whether it is the capture,
-# "aot_eager" whether it is the joint graph, "aot_eager_decomp_partition" whether it is the decompositions or the cut.
-# What is left is inductor's code. Compare with float64, not with eager. For a bug report you will be asked for a trace
-# (the environment variable `TORCH_TRACE`, read by the tool tlparse).
+# If a compiled model really is wrong, go up the ladder of backends. `backend="eager"` tells you whether the capture is
+# wrong, "aot_eager" whether the joint graph is, and "aot_eager_decomp_partition" whether the decompositions or the cut
+# are. What is left is inductor's code. Compare with float64, not with eager. For a bug report you will be asked for a
+# trace (the environment variable `TORCH_TRACE`, read by the tool tlparse).
 
 # %% exercise="separate-the-two"
 
 # %% [markdown]
 # ## Folklore, checked
 #
-# What people say about `torch.compile`, and what is so. Each row unfolds its proof: a few lines that run through only
-# if the statement on the right holds.
+# The table lists what people say about `torch.compile`, and whether it is true. Each row has a proof that you can
+# expand, a few lines that run without an error only if the statement on the right is true.
 
 # %%
 folklore("14_compile")

@@ -103,6 +103,6 @@ print(torch.tensor(5) // 2)
 # | [11 The training loop](11_training_loop/training_loop.ipynb) | 20 | 75 min | 189 min |
 # | [12 A small language model, by hand](12_language_model/language_model.ipynb) | 20 | 40 min | 245 min |
 # | [13 Where memory and time go](13_memory_time/memory_time.ipynb) | 20 | 45 min | 265 min |
-# | [14 torch.compile: captured, guarded, broken](14_compile/compile.ipynb) | 20 | 40 min | 209 min |
+# | [14 torch.compile: captured, guarded, broken](14_compile/compile.ipynb) | 20 | 40 min | 165 min |
 #
 # To see your progress here, open this page with `torchkata lab` or `make lab`.

@@ -1,7 +1,7 @@
 # %% [markdown]
 # ### Exercise 14.9 · Write less
 #
-# implement · long · 35 min · 3 points
+# implement · long · 25 min · 3 points
 #
 # Be the part of a compiler that decides which calls become one kernel, and count the bytes that it saves.
 #

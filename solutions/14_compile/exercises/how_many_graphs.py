@@ -1,7 +1,7 @@
 # %% [markdown]
 # ### Exercise 14.3 · Ten stories, how many graphs?
 #
-# predict · warm-up · 12 min · 2 points
+# predict · warm-up · 10 min · 2 points
 #
 # In each story a function is compiled with default settings and called several times. How many graphs have been made
 # after the last call? These are the functions:

@@ -19,6 +19,8 @@
 # - The inputs require gradients as the caller has it, and the caller's tensors keep the `.grad` that they have. Neither
 #   graphs nor sizes from earlier compilations count.
 #
+# **Rule.** The backend and its two compilers are your own. `cut_of`, which this section measures with, isn't used.
+#
 # <details><summary>Hint 1</summary>
 #
 # Two compilers get two graphs. When does the second one get its graph?
@@ -87,8 +89,9 @@ def chain(x):
 def measured_chain(kept, recompute, dtype):
     """Measure three sines and a sum over 100 rows of 3 numbers."""
     x = torch.linspace(0.1, 1.0, 300, dtype=getattr(torch, dtype)).reshape(100, 3).requires_grad_()
-    with fresh_compiler():
-        return kept(chain, [x], recompute)
+    with fresh_compiler(), instruments_used() as used:
+        found = kept(chain, [x], recompute)
+    return {"found": found, "used": sorted(used)}
 
 
 def numbers_of(cut):
@@ -97,11 +100,14 @@ def numbers_of(cut):
 
 
 FORM = "The function returns a dict of three ints: kept, forward and backward."
+OWN = (
+    "`cut_of` did the measuring. It is the chapter's instrument, and this exercise asks for one of your own, a backend "
+    "with two compilers."
+)
 
 
-def judge_form(seen):
+def judge_form(seen, value):
     """Three ints under three names."""
-    value = seen.value
     seen.that(isinstance(value, dict), FORM, stage="type")
     lacks = [name for name in ("kept", "forward", "backward") if name not in value]
     seen.that(
@@ -123,8 +129,10 @@ with check("kept-for-backward") as test:
     test("three sines, cut by the default partition: 2400 bytes")
     plain, again = numbers_of(cut_of(chain, [x], False)), numbers_of(cut_of(chain, [x], True))
     seen = observe_scenario(measured_chain, kept, False, "float32")
-    judge_form(seen)
-    bytes_kept = seen["kept"]
+    seen.that("cut_of" not in seen["used"], OWN)
+    found = seen["found"]
+    judge_form(seen, found)
+    bytes_kept, graphs = found["kept"], [found["forward"], found["backward"]]
     seen.that(
         bytes_kept == 2400,
         f"Three sines of 300 numbers keep x and two results. Of these, 2400 bytes are not an input's; you say "
@@ -140,10 +148,15 @@ with check("kept-for-backward") as test:
         mistake(
             "With recompute=False you say that nothing is kept, which is so for the min-cut. Which partitioner was "
             "used?",
-            when=lambda seen: bytes_kept == 0,
+            when=lambda seen: bytes_kept == 0 and graphs == [again["forward"], again["backward"]],
+        ),
+        mistake(
+            "With recompute=False you say that nothing is kept, although your two graphs are those of the default "
+            "partition. The backward graph hands over nothing; count the outputs of the forward graph only. Without "
+            "bw_compiler, the backward graph goes to fw_compiler as well.",
+            when=lambda seen: bytes_kept == 0 and graphs == [plain["forward"], plain["backward"]],
         ),
     )
-    graphs = [seen["forward"], seen["backward"]]
     seen.that(
         graphs == [plain["forward"], plain["backward"]],
         f"With recompute=False the two graphs have {plain['forward']} and {plain['backward']} calls; you say "
@@ -155,11 +168,12 @@ with check("kept-for-backward") as test:
     )
     test("three sines, cut by the min-cut: nothing is kept but x")
     seen = observe_scenario(measured_chain, kept, True, "float32")
-    judge_form(seen)
+    found = seen["found"]
+    judge_form(seen, found)
+    came = {name: found[name] for name in again}
     seen.that(
-        {name: seen[name] for name in again} == again,
-        f"With recompute=True it must be {again}: x alone is kept, and two sines are computed again. You say "
-        f"{ {name: seen[name] for name in again} }.",
+        came == again,
+        f"With recompute=True it must be {again}: x alone is kept, and two sines are computed again. You say {came}.",
     )
 
 
@@ -214,12 +228,22 @@ with check("kept-for-backward") as test:
         """Measure a function whose inputs have gradients, or none, before."""
         x, y = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
         x.grad = before = torch.full((3,), 7.0)
-        with fresh_compiler():
+        with fresh_compiler(), instruments_used() as used:
             kept(lambda x, y: x.sin() * y, [x, y], False)
-        return {"same": x.grad is before and before.tolist() == [7.0] * 3, "none": y.grad is None}
+        return {
+            "same": x.grad is before and before.tolist() == [7.0] * 3,
+            "none": y.grad is None,
+            "used": sorted(used),
+        }
+
+    def constant(kept):
+        """Measure x.sin() * torch.tensor([1.0, 2.0, 3.0])."""
+        with fresh_compiler():
+            return kept(lambda x: x.sin() * torch.tensor([1.0, 2.0, 3.0]), [torch.ones(3, requires_grad=True)], False)
 
     test("the caller's gradients")
     seen = observe_scenario(gradients_left, kept)
+    seen.that("cut_of" not in seen["used"], OWN)
     seen.that(
         seen["same"] and seen["none"],
         "The gradients of the caller's tensors were touched. Work on leaves of your own.",
@@ -256,22 +280,27 @@ with check("kept-for-backward") as test:
         )
     test.hidden("float64")
     seen = observe_scenario(measured_chain, kept, False, "float64")
-    seen.that(
-        seen["kept"] == 4800, f"In float64 three sines keep 4800 bytes, not {seen['kept']}: a number takes 8 bytes."
-    )
+    came = seen["found"]["kept"]
+    seen.that(came == 4800, f"In float64 three sines keep 4800 bytes, not {came}: a number takes 8 bytes.")
     test.hidden("a column, after another number of rows")
     x = torch.ones(100, 3, requires_grad=True)
     seen, wanted = observe_scenario(column, kept), numbers_of(cut_of(lambda x: x.sin()[:, 1].cos(), [x], False))
-    judge_form(seen)
+    judge_form(seen, seen.value)
     seen.that(
         seen["kept"] == wanted["kept"],
         f"x.sin()[:, 1].cos() keeps a view, and with it the whole storage of {wanted['kept']} bytes, not "
         f"{seen['kept']}.",
     )
+    graphs, calls = [seen["forward"], seen["backward"]], [wanted["forward"], wanted["backward"]]
     seen.that(
-        [seen["forward"], seen["backward"]] == [wanted["forward"], wanted["backward"]],
-        "The graphs have symbols for sizes. Earlier compilations don't count, and torch.compile's own settings do: "
-        "call torch._dynamo.reset() first.",
+        graphs == calls,
+        f"The two graphs of x.sin()[:, 1].cos() have {calls[0]} and {calls[1]} calls; you say {graphs[0]} and "
+        f"{graphs[1]}.",
+        mistake(
+            "The graphs have symbols for sizes. Earlier compilations don't count, and torch.compile's own settings do: "
+            "call torch._dynamo.reset() first.",
+            when=lambda seen: graphs == [calls[0] + 1, calls[1] + 1],
+        ),
     )
     test.hidden("a call with two results")
     x = torch.linspace(0.1, 1.0, 60).reshape(20, 3).requires_grad_()
@@ -284,10 +313,20 @@ with check("kept-for-backward") as test:
     )
     test.hidden("two views of one storage")
     seen = observe_scenario(two_columns, kept)
-    judge_form(seen)
+    judge_form(seen, seen.value)
     seen.that(
         seen["kept"] == 2000,
         "Of s = x.sin(), two columns are kept, which are views of one storage of 1200 bytes, and twice 400 bytes: 2000 "
         f"in all. You say {seen['kept']}. Count each storage once, whatever the tensors' own addresses are.",
+    )
+    test.hidden("a constant in the graph")
+    x = torch.ones(3, requires_grad=True)
+    seen = observe_scenario(constant, kept)
+    wanted = numbers_of(cut_of(lambda x: x.sin() * torch.tensor([1.0, 2.0, 3.0]), [x], False))
+    judge_form(seen, seen.value)
+    seen.that(
+        seen["forward"] == wanted["forward"],
+        f"x.sin() * torch.tensor([1.0, 2.0, 3.0]) has {wanted['forward']} calls in forward, and you say "
+        f"{seen['forward']}. The node get_attr is a constant of the graph, which is no call.",
     )
     ### END HIDDEN TESTS

@@ -1,7 +1,7 @@
 # %% [markdown]
 # ### Exercise 14.6 · Whole again, and nothing lost
 #
-# fix · long · 35 min · 3 points
+# fix · long · 25 min · 3 points
 #
 # `score_as_it_was` computes on tensors and tells a story about it, and it breaks again and again. Cut it into two
 # functions: `core` computes, in one graph, and `score` tells.
@@ -212,10 +212,8 @@ with check("mend-the-breaks") as test:
         reading = {"item", "tolist", "numpy", "__array__", "__dlpack__", "untyped_storage", "storage", "data_ptr"}
         reading |= {"__float__", "__int__", "__bool__", "__index__", "__format__", "__repr__"}
 
-        class Noting(TorchDispatchMode):
-            def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-                names.append(func._schema.name.split("::")[-1])
-                return func(*args, **(kwargs or {}))
+        def note(func, args, out):
+            names.append(func._schema.name.split("::")[-1])
 
         class Reading(TorchFunctionMode):
             def __torch_function__(self, func, types, args=(), kwargs=None):
@@ -224,9 +222,9 @@ with check("mend-the-breaks") as test:
                 return func(*args, **(kwargs or {}))
 
         returned = core(x)
-        with contextlib.redirect_stdout(io.StringIO()), Noting(), Reading():
+        with contextlib.redirect_stdout(io.StringIO()), noting_operations(note) as unseen, Reading():
             score(x, [], lambda x: returned)
-        return {"names": names, "read": sum(read)}
+        return {"names": names, "read": sum(read), "unseen": unseen}
 
     def traced_twice(score, core, xs):
         """Compile core with the backend aot_eager and call score with each x."""
@@ -252,11 +250,18 @@ with check("mend-the-breaks") as test:
     reads |= {"detach", "as_strided", "is_nonzero", "unsqueeze", "split_with_sizes", "lift_fresh", "expand"}
     for x in (x.repeat(5) for x in xs[:3]):
         seen = observe_scenario(work_of_score, score, core, x)
+        seen.that(
+            not seen["unseen"],
+            "`score` works where the check can't see it ({detail}). Tensors are computed in core; score reads single "
+            "numbers, prints and notes.",
+            detail="; ".join(seen["unseen"]),
+        )
         more = [name for name in seen["names"] if name not in reads]
         seen.that(
             not more,
-            f"`score` computes `{more[0] if more else ''}` itself. Tensors are computed in core; score reads single "
-            "numbers, prints and notes.",
+            "`score` computes on tensors itself ({detail}). Tensors are computed in core; score reads single numbers, "
+            "prints and notes.",
+            detail=", ".join(more[:1]),
         )
         seen.that(
             seen["read"] < len(x),

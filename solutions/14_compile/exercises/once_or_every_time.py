@@ -1,7 +1,7 @@
 # %% [markdown]
 # ### Exercise 14.7 · How often in three calls?
 #
-# predict · warm-up · 10 min · 1 point
+# predict · warm-up · 8 min · 1 point
 #
 # A compiled function does something besides computing tensors. How often does it happen in three calls?
 #

@@ -1,7 +1,7 @@
 # %% [markdown]
 # ### Exercise 14.5 · Unroll nothing
 #
-# fix · solid · 20 min · 2 points
+# fix · solid · 15 min · 2 points
 #
 # `attend` is right, and compiling it is hopeless: each length T makes a graph of its own, with several operations for
 # each of the T² places. Rewrite it so that one graph serves all lengths.
@@ -52,7 +52,7 @@ def attend(x: Tensor) -> Tensor:
 ### BEGIN GIVEN
 # def attend(x: Tensor) -> Tensor:
 #     """x (T, D) -> (T, D): causal attention of x to itself, with a penalty for distance."""
-#     raise NotImplementedError  # repair the code below, then delete this line
+#     raise NotImplementedError  # fix the code below, then delete this line
 #     T = x.shape[0]
 #     bias = torch.zeros(T, T)
 #     for i in range(T):
@@ -217,7 +217,12 @@ with check("one-graph-for-all-sizes") as test:
     seen.returns(
         wanted(x),
         mistake("The result must have the dtype of x: {detail}.", stage="dtype"),
-        because="In float64 the result has the digits of float32 only: bias must have the dtype of x, or be exact.",
+        mistake(
+            "In float64 the result has the digits of float32 only: something in `attend` is computed in float32, such "
+            "as the bias, the scores or the softmax.",
+            when=lambda seen: is_close(seen.value, wanted(x)),
+        ),
+        because="In float64 the numbers are not those of the given function.",
         rtol=1e-12,
         atol=1e-12,
     )

@@ -1,7 +1,7 @@
 # %% [markdown]
 # ### Exercise 14.4 · recompile_limit reached
 #
-# debug · solid · 20 min · 2 points
+# debug · solid · 15 min · 2 points
 #
 # `Reader` reads one vector a call. It averages everything that it has seen since the last restart and cools down. In a
 # compiled loop, with `heat` falling by a tenth each call, the log of the recompiles begins like this:
@@ -13,7 +13,7 @@
 # | 4 | 0/2: len(self.seen) == 2; 0/1: len(self.seen) == 1; 0/0: heat == 2.0 |
 #
 # From call 9 on, nothing is compiled any more. For each entry of the cache the log names only the *first* guard that
-# failed, so there may be others behind it. Repair the module.
+# failed, and others may fail after it. Fix the module.
 #
 # **Contract**
 #
@@ -21,8 +21,9 @@
 #   number of calls since the last restart.
 # - Its forward gives the results of the given module, compiled or not, call by call, for up to 64 calls, and also after
 #   `restart()`. Each module counts for itself.
-# - Compiled, with `fullgraph=True` as well, it makes two graphs at most, however often it is called and restarted (the
-#   second because of `heat`), and every call runs a graph. No setting of the compiler is changed.
+# - Compiled, with any backend and with `fullgraph=True` as well, it makes at most two graphs (the second because of
+#   `heat`), however often it is called and restarted, and every call runs a graph. No setting of the compiler is
+#   changed.
 # - `x` is data: a vector of four numbers that never requires a gradient. What the caller writes into it later changes
 #   nothing. The weight and the bias of `lin` get the same gradients as before.
 #
@@ -73,7 +74,7 @@ class Reader(nn.Module):
 #     """Reads one vector a call: averages all since the last restart, and cools down."""
 #
 #     def __init__(self):
-#         raise NotImplementedError  # repair the code below, then delete this line
+#         raise NotImplementedError  # fix the code below, then delete this line
 #         super().__init__()
 #         self.lin = nn.Linear(4, 4)
 #         self.restart()
@@ -204,6 +205,12 @@ with check("over-the-limit") as test:
             outs = [first(vector(0), 1.0), first(vector(1), 1.0), second(vector(2), 1.0), first(vector(3), 1.0)]
         return {"outs": outs, "steps": [int(first.steps), int(second.steps)]}
 
+    def traced_twice(Reader):
+        """Call a Reader five times, compiled with the backend aot_eager."""
+        with fresh_compiler(), torch.no_grad():
+            call = torch.compile(with_weights(Reader()), backend="aot_eager")
+            return {"outs": [call(vector(number), 2.0 * 0.9**number).clone() for number in range(5)]}
+
     def gradients(Reader):
         """Call a Reader three times with gradients switched on, calling backward each time."""
         outs = []
@@ -238,6 +245,14 @@ with check("over-the-limit") as test:
         seen,
         (),
         "the caller wrote into the x of an earlier call, and the average changed with it. Keep a copy, or a sum.",
+    )
+    test.hidden("compiled with aot_eager")
+    hidden = mistake("Something in `forward` is hidden from the compiler: with aot_eager it raises.", stage="raised")
+    seen = observe_scenario(traced_twice, Reader).expecting(hidden)
+    seen.that(
+        all(map(same_numbers, seen["outs"], expected(5)[0])),
+        'With the backend "aot_eager", which traces the operations once more, the results are others. Something in '
+        "`forward` is hidden from the compiler.",
     )
     test.hidden("each module counts for itself")
     seen = observe_scenario(two_readers, Reader)

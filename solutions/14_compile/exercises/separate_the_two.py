@@ -36,7 +36,7 @@
 # - Both functions of a pair are compiled with default settings from an empty cache and called with these arguments, one
 #   call after the other. At the end the two have different numbers of graphs.
 # - Without a compiler, both functions return equal results for each of these calls. `x` is a tensor with one dimension,
-#   and `n` is an int from 0 to 50.
+#   `n` is an int from 0 to 50, and under "shift" there is an int or a float.
 # - Each pair earns a third of the point.
 #
 # <details><summary>Hint 1</summary>
@@ -53,8 +53,8 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# For the first two pairs, three calls are enough: two make a graph with a symbol in both functions, and the third one
-# is shut out by a condition that only one of them has. For the options, two calls will do.
+# For the first two pairs, three calls are enough. Two calls make a graph with a symbol in both functions, and the third
+# call fails a condition that only one of the graphs has. For the options, two calls will do.
 #
 # </details>
 
@@ -110,6 +110,11 @@ with check("separate-the-two") as test:
             return "Write one call at least and four at most."
         if name == "power" and not all(type(n) is int and 0 <= n <= 50 for call in of_pair for n in call[1:]):
             return "n is an int from 0 to 50."
+        shifts = (
+            [call[1]["shift"] for call in of_pair if len(call) > 1 and "shift" in call[1]] if name == "option" else []
+        )
+        if not all(type(shift) in (int, float) for shift in shifts):
+            return 'options is a dict with an int or a float under "shift".'
         if not all(call and torch.is_tensor(call[0]) and call[0].dim() == 1 for call in of_pair):
             return "The first argument of each call is a tensor with one dimension."
         try:

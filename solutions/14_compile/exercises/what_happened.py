@@ -1,7 +1,7 @@
 # %% [markdown]
 # ### Exercise 14.2 · Made, or found, or given up?
 #
-# measure · solid · 20 min · 2 points
+# measure · solid · 15 min · 2 points
 #
 # How often was a function compiled, and how often did a compiled graph run? Write the instrument that counts both, call
 # by call. You can use it for everything that follows.
@@ -15,6 +15,10 @@
 # - The cache is empty at the beginning. Neither graphs nor sizes from earlier compilations count.
 # - `fn` is called exactly once for each entry, with these very arguments (the same objects) and in the caller's grad
 #   mode. It is compiled with the settings that `torch.compile` has by itself; no setting of the compiler is changed.
+# - While a graph is made, nothing of it is computed.
+#
+# **Rule.** The backend and its counters are your own. `Counting` and `graphs_after`, which this chapter counts with,
+# aren't used.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -63,6 +67,12 @@ def what_happened(fn: Callable, calls: list[tuple]) -> list[tuple[int, int]]:
 
 
 # %% helpers="what-happened"
+OWN = (
+    "`Counting` did the counting. It is the chapter's instrument, and this exercise asks for one of your own, a "
+    "backend and two counters."
+)
+
+
 def as_pairs(value):
     """What an answer returned as a list of pairs of ints, or None where it has another form."""
     is_list = isinstance(value, list) and all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in value)
@@ -80,8 +90,9 @@ with check("what-happened") as test:
             return x * 2
 
         calls = [(torch.ones(n),) for n in (5, 5, 6, 7)]
-        with fresh_compiler():
-            return {"first": what_happened(plain, calls), "second": what_happened(plain, calls)}
+        with fresh_compiler(), instruments_used() as used:
+            first, second = what_happened(plain, calls), what_happened(plain, calls)
+        return {"first": first, "second": second, "used": sorted(used)}
 
     def a_break(what_happened):
         """Ask about x + 1, a print, and x * 2, called twice with the same size."""
@@ -97,6 +108,7 @@ with check("what-happened") as test:
     FORM = "The function returns a list with one pair of ints, (made, ran), for each entry of `calls`."
     test("four calls with sizes 5, 5, 6, 7")
     seen = observe_scenario(four_sizes, what_happened)
+    seen.that("Counting" not in seen["used"], OWN)
     pairs = as_pairs(seen["first"])
     seen.that(pairs is not None, FORM, stage="type")
     truth = [(1, 1), (0, 1), (1, 1), (0, 1)]
@@ -157,9 +169,10 @@ with check("what-happened") as test:
             torch._dynamo.graph_break()
             return x * 2
 
-        with fresh_compiler():
+        with fresh_compiler(), instruments_used() as used:
             sizes = what_happened(lambda x: x * 2, [(torch.ones(n),) for n in (5, 5, 6, 7)])
-            return {"sizes": sizes, "broken": what_happened(broken, [(torch.ones(5),)] * 2)}
+            halves = what_happened(broken, [(torch.ones(5),)] * 2)
+        return {"sizes": sizes, "broken": halves, "used": sorted(used)}
 
     def limit(what_happened):
         """Ask about x * len(s) with ten strings, and with the first one again."""
@@ -206,9 +219,23 @@ with check("what-happened") as test:
                 return x
 
             with torch.no_grad():
-                what_happened(asking, [(x,)])
+                without = what_happened(asking, [(x,)])
             what_happened(asking, [(x,)])
-        return {"pairs": pairs, "modes": noted}
+        return {"pairs": pairs, "modes": noted, "without": without}
+
+    def once(what_happened):
+        """Ask about a function in whose graph another one notes when it runs on numbers, and call it once."""
+        runs = []
+
+        @torch.compiler.allow_in_graph
+        def noted(x):
+            if type(x) is Tensor:  # while the compiler traces, x is a FakeTensor
+                runs.append(1)
+            return x * 2
+
+        with fresh_compiler():
+            what_happened(lambda x: noted(x), [(torch.ones(3),)])
+        return {"runs": len(runs)}
 
     def settings_inside(what_happened):
         """Ask about functions that capture more, or less, where a setting is changed."""
@@ -232,6 +259,7 @@ with check("what-happened") as test:
 
     test("the first check's calls")
     seen = observe_scenario(first_of_all, what_happened)
+    seen.that("Counting" not in seen["used"], OWN)
     seen.that(
         as_pairs(seen["sizes"]) == [(1, 1), (0, 1), (1, 1), (0, 1)] and as_pairs(seen["broken"]) == [(2, 2), (0, 2)],
         "This check builds on the first one, which doesn't pass yet. Fix that first.",
@@ -280,6 +308,18 @@ with check("what-happened") as test:
         "requires_grad is guarded: leave the arguments as they are.",
     )
     seen.that(seen["modes"] == [False, True], "`fn` must run in the caller's grad mode.")
+    without = as_pairs(seen["without"])
+    seen.that(
+        without == [(1, 1)],
+        f"Under no_grad x + 1 and a break make one graph, and it runs: (1, 1). You say {without}.",
+    )
+    test.hidden("a graph runs once in each call")
+    seen = observe_scenario(once, what_happened)
+    runs = seen["runs"]
+    seen.that(
+        runs == 1,
+        f"After one call the graph had run {runs} times, where once is right: something ran it while it was compiled.",
+    )
     test.hidden("settings of the compiler")
     seen = observe_scenario(settings_inside, what_happened)
     told = [as_pairs(seen[key]) for key in ("item", "ints", "floats")]

@@ -35,6 +35,26 @@ def _settings(module: Any) -> dict[str, Any]:
 _SETTINGS = [_settings(module) for module in _MODULES]  # before a learner's code has run
 
 
+_watching: list[set[str]] = []
+
+
+@contextmanager
+def instruments_used() -> Iterator[set[str]]:
+    """Collect the names of the chapter's instruments that are used inside. Some exercises ask for one of your own."""
+    used = set[str]()
+    _watching.append(used)
+    try:
+        yield used
+    finally:
+        _watching.pop()
+
+
+def note_use(instrument: str) -> None:
+    """An instrument of this name is being used."""
+    for used in _watching:
+        used.add(instrument)
+
+
 class Counting:
     """A backend for torch.compile that changes nothing. It keeps the graphs that it gets and counts how often they run.
 
@@ -46,6 +66,7 @@ class Counting:
         self.runs = 0
 
     def __call__(self, graph: fx.GraphModule, examples: list) -> Callable[..., Any]:
+        note_use("Counting")
         self.graphs.append(graph)
 
         def run(*args: object) -> Any:

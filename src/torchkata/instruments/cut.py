@@ -15,7 +15,7 @@ from functorch.compile import (  # type: ignore[import-untyped]  # functorch tel
 from torch import Tensor, fx
 from torch._dynamo.backends.common import aot_autograd
 
-from torchkata.instruments.captured import fresh_compiler
+from torchkata.instruments.captured import fresh_compiler, note_use
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ def cut_of(fn: Callable[..., Tensor], inputs: Sequence[Tensor], recompute: bool)
 
     recompute: cut by the min-cut, which computes again what is cheap; else by torch's default partition.
     """
+    note_use("cut_of")
     halves: dict[str, tuple[str, ...]] = {}
     kept: dict[int, int] = {}
 

@@ -173,7 +173,7 @@ def kept(fn, inputs, recompute):
 
 # %% wrong: counts all nodes
 # says: You counted all nodes.
-# says: The graphs have symbols for sizes.
+# says: The two graphs of x.sin()[:, 1].cos() have 3 and 6 calls; you say 5 and 10.
 # earns: 0 of 2
 # lesson
 def kept(fn, inputs, recompute):
@@ -182,7 +182,7 @@ def kept(fn, inputs, recompute):
 
 # %% wrong: counts functions, not calls
 # says: With recompute=False the two graphs have
-# says: The graphs have symbols for sizes.
+# says: The two graphs of x.sin()[:, 1].cos() have 3 and 6 calls; you say 3 and 5.
 # earns: 0 of 2
 def kept(fn, inputs, recompute):
     def count(module):
@@ -325,3 +325,50 @@ def kept(fn, inputs, recompute):
 # caught: hidden
 def kept(fn, inputs, recompute):
     return measured(fn, inputs, recompute, place=lambda t: t.data_ptr())
+
+
+# %% wrong: the chapter's own instrument
+# says: `cut_of` did the measuring.
+# earns: 0 of 2
+def kept(fn, inputs, recompute):
+    cut = cut_of(fn, inputs, recompute)
+    return {"kept": cut.kept, "forward": len(cut.forward), "backward": len(cut.backward)}
+
+
+# %% wrong: counts constants as calls
+# says: a constant of the graph, which is no call
+# earns: 1 of 2
+# caught: hidden
+def kept(fn, inputs, recompute):
+    return measured(
+        fn, inputs, recompute, count=lambda m: sum(n.op not in ("placeholder", "output") for n in m.graph.nodes)
+    )
+
+
+# %% wrong: one compiler is given, and it gets both halves
+# says: Without bw_compiler, the backward graph goes to fw_compiler as well.
+# says: This check builds on the first one
+# earns: 0 of 2
+# lesson
+def kept(fn, inputs, recompute):
+    found = {}
+
+    def forward(module, examples):
+        calls = sum(n.op == "call_function" for n in module.graph.nodes)
+        found["forward" if "forward" not in found else "backward"] = calls
+
+        def run(*args):
+            outs = module(*args)
+            inside = {t.untyped_storage().data_ptr() for t in args if isinstance(t, torch.Tensor)}
+            storages = [t.untyped_storage() for t in outs[1:] if isinstance(t, torch.Tensor)]
+            found["kept"] = sum({s.data_ptr(): s.nbytes() for s in storages if s.data_ptr() not in inside}.values())
+            return outs
+
+        return make_boxed_func(run)
+
+    torch._dynamo.reset()
+    partition = min_cut_rematerialization_partition if recompute else default_partition
+    leaves = [t.detach().requires_grad_(t.requires_grad) for t in inputs]
+    backend = aot_autograd(fw_compiler=forward, partition_fn=partition)
+    torch.compile(fn, backend=backend)(*leaves).sum().backward()
+    return found

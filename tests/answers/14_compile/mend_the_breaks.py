@@ -1,4 +1,7 @@
 # corners: none
+import concurrent.futures
+import threading
+
 import torch
 
 
@@ -295,7 +298,7 @@ def core(x):
 
 
 # %% wrong: a small core, the rest in score
-# says: `score` computes `
+# says: `score` computes on tensors itself
 # earns: 1 of 3
 # caught: hidden
 def core(x):
@@ -317,7 +320,7 @@ def score(x, log, core=core):
 
 
 # %% wrong: argmax in score
-# says: `score` computes `argmax` itself.
+# says: `score` computes on tensors itself
 # earns: 1 of 3
 # caught: hidden
 def score(x, log, core=core):
@@ -547,3 +550,42 @@ def result_of(x):
 
 def core(x):
     return result_of(x), *parts(x)[1:]
+
+
+# %% wrong: score computes in a thread
+# says: `score` works where the check can't see it
+# earns: 1 of 3
+# caught: hidden
+def core(x):
+    return parts(x)[0], x.detach()
+
+
+def score(x, log, core=core):
+    result, data = core(x)
+    found = []
+
+    def work():
+        found.extend(parts(data)[1:])
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    return tell((result, *found), log)
+
+
+# %% wrong: score computes in a thread that waits
+# says: `score` works where the check can't see it
+# earns: 1 of 3
+# caught: hidden
+def core(x):
+    return parts(x)[0], x.detach()
+
+
+def score(x, log, core=core):
+    result, data = core(x)
+    with torch.no_grad():
+        return tell((result, *WORKER.submit(lambda: parts(data)[1:]).result()), log)
+
+
+WORKER = concurrent.futures.ThreadPoolExecutor(1)
+WORKER.submit(int).result()

@@ -387,3 +387,19 @@ def attend(x):
 # earns: 1 of 2
 # caught: hidden
 attend = with_bias(lambda T: causal(T, fill=-1e30))
+
+
+# %% wrong: scores in float32
+# says: something in `attend` is computed in float32
+# earns: 1 of 2
+# caught: hidden
+def attend(x):
+    return with_bias(causal, softmax=lambda scores: scores.float().softmax(-1).to(scores.dtype))(x)
+
+
+# %% wrong: another penalty in float64
+# says: In float64 the numbers are not those of the given function.
+# earns: 1 of 2
+# caught: hidden
+def attend(x):
+    return with_bias(lambda T: causal(T) * (1 if x.dtype == torch.float32 else 2))(x)

@@ -480,3 +480,59 @@ class Reader(Base):
 
     def apply_lin(self, context):
         return context
+
+
+# %% wrong: the given code, hidden from the compiler
+# says: Something in `forward` is hidden from the compiler: with aot_eager it raises.
+# earns: 1 of 2
+# caught: hidden
+SEEN = {}
+
+
+@torch._dynamo.allow_in_graph
+def given(x, weight, bias, heat, who):
+    if isinstance(x, torch._subclasses.FakeTensor):
+        return x * 1
+    seen = SEEN.setdefault(int(who), [])
+    seen.append(x.clone())
+    return torch.tanh(F.linear(torch.stack(seen).mean(0), weight, bias)) / (heat * len(seen) ** 0.5)
+
+
+class Reader(nn.Module):
+    made = 0
+
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(4, 4)
+        Reader.made += 1
+        self.who = torch.tensor(Reader.made)
+        self.restart()
+
+    @property
+    def steps(self):
+        return len(SEEN.get(int(self.who), []))
+
+    def restart(self):
+        SEEN[int(self.who)] = []
+
+    def forward(self, x, heat):
+        return given(x, self.lin.weight, self.lin.bias, heat, self.who)
+
+
+# %% wrong: the average, hidden from the compiler
+# says: With the backend "aot_eager", which traces the operations once more, the results are others.
+# earns: 1 of 2
+# caught: hidden
+@torch._dynamo.allow_in_graph
+def average(x, total, steps):
+    if type(x) is not torch.Tensor:
+        return x * 1
+    return (total / steps).detach()
+
+
+class Reader(Base):
+    def forward(self, x, heat):
+        self.count()
+        self.add(x)
+        context = average(x, self.total, self.steps)
+        return torch.tanh(self.lin(context)) / (heat * self.steps**0.5)

@@ -127,6 +127,14 @@ calls = RIGHT | {"power": [(ones(2), 2), (ones(2), 3), (ones(2), 100000)]}
 calls = RIGHT | {"power": [(ones(2), 2), (ones(2), 3), (ones(2), torch.tensor([4, 5]))]}
 
 
+# %% wrong: the shift is a tensor
+# says: options is a dict with an int or a float under "shift".
+# earns: 0.67 of 1
+calls = RIGHT | {
+    "option": [(ones(2), {"shift": torch.tensor(1.0)}), (ones(2), {"shift": torch.tensor(1.0), "other": None})]
+}
+
+
 # %% wrong: one is left open
 # says: There is no prediction yet
 # earns: 0.67 of 1

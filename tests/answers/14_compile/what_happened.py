@@ -368,3 +368,71 @@ def what_happened(fn, calls):
 # earns: 0 of 2
 def what_happened(fn, calls):
     return counted(fn, calls, fullgraph=True)
+
+
+# %% wrong: the chapter's own instrument
+# says: `Counting` did the counting.
+# earns: 0 of 2
+def what_happened(fn, calls):
+    torch._dynamo.reset()
+    backend, pairs = Counting(), []
+    compiled = torch.compile(fn, backend=backend)
+    for args in calls:
+        made, ran = len(backend.graphs), backend.runs
+        compiled(*args)
+        pairs.append((len(backend.graphs) - made, backend.runs - ran))
+    return pairs
+
+
+# %% wrong: the chapter's own instrument for what is made
+# says: `Counting` did the counting.
+# earns: 0 of 2
+class Mine(Counting):
+    def __init__(self):
+        self.graphs, self.runs = [], 0
+
+
+def what_happened(fn, calls):
+    torch._dynamo.reset()
+    backend, pairs = Mine(), []
+    compiled = torch.compile(fn, backend=backend)
+    for args in calls:
+        made, ran = len(backend.graphs), backend.runs
+        compiled(*args)
+        pairs.append((len(backend.graphs) - made, backend.runs - ran))
+    return pairs
+
+
+# %% wrong: runs the graph on the examples as well
+# says: something ran it while it was compiled.
+# earns: 1 of 2
+# caught: hidden
+def what_happened(fn, calls):
+    count = [0, 0]
+
+    def backend(module, examples):
+        count[0] += 1
+        module(*examples)
+
+        def run(*args):
+            count[1] += 1
+            return module(*args)
+
+        return run
+
+    torch._dynamo.reset()
+    compiled, pairs = torch.compile(fn, backend=backend), []
+    for args in calls:
+        made, ran = count
+        compiled(*args)
+        pairs.append((count[0] - made, count[1] - ran))
+    return pairs
+
+
+# %% wrong: counts no runs under no_grad
+# says: Under no_grad
+# earns: 1 of 2
+# caught: hidden
+def what_happened(fn, calls):
+    grad = torch.is_grad_enabled()
+    return counted(fn, calls, pair=lambda made, ran: (made, ran if grad else 0))

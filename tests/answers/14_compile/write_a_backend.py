@@ -138,7 +138,6 @@ class swapping:
 
 # %% wrong: returns the result of the graph
 # says: The backend must return a callable.
-# says: Your code raised BackendCompilerFailed
 # earns: 0 of 2
 # lesson
 def swapping(swaps, seen):
@@ -168,7 +167,7 @@ def swapping(swaps, seen):
 
 
 # %% wrong: notes after the exchange
-# says: Note the calls as they came in, before you exchange any.
+# says: Note the calls as they came in, before you replace any.
 # earns: 1 of 2
 # lesson
 def swapping(swaps, seen):
@@ -297,7 +296,7 @@ def swapping(swaps, seen):
 
 
 # %% wrong: prints gm.code, changes targets, no recompile
-# says: The compiled function still does what it did before the exchange.
+# says: The compiled function still does what it did before.
 # says: This check builds on the first one
 # earns: 0 of 2
 # lesson
@@ -322,7 +321,7 @@ def swapping(swaps, seen):
 
 
 # %% wrong: leaves methods alone
-# says: The calls of the method clamp were not exchanged.
+# says: The calls of the method clamp were not replaced.
 # earns: 1 of 2
 # caught: hidden
 def swapping(swaps, seen):
@@ -332,7 +331,7 @@ def swapping(swaps, seen):
 
 
 # %% wrong: gives a method node a function as its target
-# says: An exchanged call of a method must become a call of a function
+# says: A call of a method that is replaced must become a call of a function
 # earns: 1 of 2
 # caught: hidden
 def swapping(swaps, seen):
@@ -348,7 +347,7 @@ def swapping(swaps, seen):
 
 
 # %% wrong: exchanges the first call only
-# says: Only the first call of clamp was exchanged.
+# says: Only the first call of clamp was replaced.
 # earns: 1 of 2
 # caught: hidden
 def swapping(swaps, seen):
@@ -360,7 +359,7 @@ def swapping(swaps, seen):
 
 
 # %% wrong: a key is gone after the first graph
-# says: In the first graph the calls were exchanged, in the second one not.
+# says: In the first graph the calls were replaced, and in the second graph they weren't.
 # earns: 1 of 2
 # caught: hidden
 def swapping(swaps, seen):
@@ -386,7 +385,7 @@ def swapping(swaps, seen):
 
 
 # %% wrong: one exchange after the other over the whole graph
-# says: You exchanged a call that had come in for another
+# says: You replaced a call that your backend had put in itself.
 # earns: 1 of 2
 # caught: hidden
 def swapping(swaps, seen):
@@ -404,7 +403,7 @@ def swapping(swaps, seen):
 
 
 # %% wrong: a TorchFunctionMode that exchanges functions while the graph runs
-# says: The calls of the method clamp were not exchanged.
+# says: The calls of the method clamp were not replaced.
 # earns: 1 of 2
 # caught: hidden
 def swapping(swaps, seen):
@@ -442,7 +441,7 @@ def swapping(swaps, seen):
 
 
 # %% wrong: the arguments in reverse
-# says: F.leaky_relu and both calls of the method clamp are exchanged, and torch.clamp is not.
+# says: F.leaky_relu and both calls of the method clamp are replaced, and torch.clamp is not.
 # earns: 1 of 2
 # caught: hidden
 def swapping(swaps, seen):
