@@ -331,8 +331,8 @@ for count, reads in ((12, True), (6, False)):
 
 # %% [markdown]
 # The twelve make eight graphs, because all of them share the code of `forward`, and with it one limit. The six share a
-# single graph. With `isolate_recompiles=True`, each `torch.compile` has a separate limit. With `fullgraph=True`,
-# reaching the limit is an error.
+# single graph. With `isolate_recompiles=True` (since torch 2.13), each `torch.compile` has a separate limit. With
+# `fullgraph=True`, reaching the limit is an error.
 #
 # So it matters what becomes a constant. Here, functions are called four times with changing values:
 
