@@ -13,8 +13,8 @@ from itertools import accumulate
 
 GAP = "\0"
 _WORDS = re.compile(rf"[A-Z`{GAP}].*[.?!:{GAP}]", re.S)
-_ITEM = re.compile(r"\w+ = .*?: (?=[A-Z])")  # what precedes the sentence on an item of a prediction
-ENOUGH = 0.6  # of the letters of a line `# says: …` stand in the sentence, the others in its gaps
+_ITEM = re.compile(r"[^:]+ = .*?: (?=[A-Z])")  # what precedes the sentence on an item of a prediction
+ENOUGH = 0.6  # of the letters of a line `# says: …` stand in the sentence, the others in its gaps, unless it is whole
 
 
 def sentences_in(check: str) -> list[str]:
@@ -24,11 +24,19 @@ def sentences_in(check: str) -> list[str]:
 
 
 def heard(sentences: Iterable[str], says: str) -> list[str]:
-    """Those that a part of a sentence can be of; of several the ones that fit best."""
+    """Those that a part of a sentence can be of, or that stand in it whole; of several the ones that fit best."""
     says = _ITEM.sub("", says)
-    fit = {sentence: _letters_in_place(sentence, says) for sentence in sentences}
+    fit = {sentence: _fit(sentence, says) for sentence in sentences}
     best = max(fit.values(), default=0)
-    return [sentence for sentence, letters in fit.items() if letters == best and best >= ENOUGH * len(says)]
+    return [sentence for sentence, letters in fit.items() if letters == best > 0]
+
+
+def _fit(sentence: str, says: str) -> int:
+    """How many letters of the sentence itself and of what was said are the same; 0 where it can't be of this one."""
+    if re.search(".*".join(map(re.escape, sentence.split(GAP))), says, re.S):
+        return len(sentence.replace(GAP, ""))
+    letters = _letters_in_place(sentence, says)
+    return letters if letters >= ENOUGH * len(says) else 0
 
 
 def readable(sentence: str) -> str:

@@ -61,6 +61,8 @@ HEARD = {
     "A sentence of a table": [TABLE],
     "sentence with a part: 4 of 4 values": [PART],
     "must be 12, and it is 11": [FORMED],
+    "It must be a list of more numbers than the sentence has letters, and it is 11.": [FORMED],
+    "a list of more numbers than the sentence has letters, and it is 11.": [],
     "first = [1, 2]: A sentence of a table.": [TABLE],
     "Another sentence.": [],
     "4 of 4 values differ": [],

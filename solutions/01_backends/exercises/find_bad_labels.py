@@ -243,11 +243,12 @@ with check("find-bad-labels") as test:
     judge(torch.tensor([[0, 7, 1], [-5, 2, 3]]).t(), 3)
     judge(torch.arange(-6, 12).reshape(3, 6)[:, ::2], 4)
 
-    test.hidden("all labels ignored, all labels bad, a single class")
+    test.hidden("all labels ignored, all labels bad, a single class, an ignore_index that is num_classes")
     judge(torch.full((2, 3), -100), 3)
     judge(torch.full((2, 2), 9), 3)
     judge(torch.tensor([0, 1, 0, -100, -99]), 1)
     judge(torch.full((3,), 7), 3, ignore_index=7)
+    judge(torch.tensor([[0, 6, 2], [5, 7, 6]]), 6, ignore_index=6)
 
     test.hidden("four dimensions, and huge labels")
     judge(torch.arange(-8, 16).reshape(2, 3, 2, 2), 12, ignore_index=-3)

@@ -263,11 +263,12 @@ with check("view-strides") as test:
 # %% check="view-strides" points=1
 """The number of elements, -1, sizes of 1 and 0, stride 0, no dimensions; the arguments stay."""
 with check("view-strides") as test:
-    test("(4, 6) as (8, 3), the left half of a (3, 8), which doesn't merge, and long strides")
+    test("(4, 6) as (8, 3) and (2, 2, 6), the left half of a (3, 8), which doesn't merge, and long strides")
     again = (
         "It was right in the first check and is wrong here: does your code keep something from one call to the next?"
     )
     judge(observe(view_strides, (4, 6), (12, 2), (8, 3)), (6, 2), again, FIRST_CHECK_FIRST)
+    judge(observe(view_strides, (4, 6), (8, 1), (2, 2, 6)), (16, 8, 1), again, FIRST_CHECK_FIRST)
     judge(observe(view_strides, (3, 4), (8, 1), (12,)), None, again, FIRST_CHECK_FIRST)
     judge(observe(view_strides, (4, 6), (6 * 10**30, 10**30), (8, 3)), (3 * 10**30, 10**30), again, FIRST_CHECK_FIRST)
     judge(observe(view_strides, (4, 6), (10**30, 1), (8, 3)), None, again, FIRST_CHECK_FIRST)
@@ -304,12 +305,17 @@ with check("view-strides") as test:
 
     test.hidden("sizes whose product no int64 holds")
     wide = 2**40
+    walked = mistake(
+        "The sizes may be larger than any memory: work with sizes and strides, don't go through the elements.",
+        raises="MemoryError|OverflowError",
+    )
     too_narrow = mistake(
         "The sizes may be larger than any memory. np.prod counts in int64 and overflows silently; math.prod does not.",
         stage=("raised", "value", "type"),
     )
-    judge(observe(view_strides, (wide, wide), (wide, 1), (wide * wide,)), (1,), "", too_narrow)
-    judge(observe(view_strides, (wide, wide), (wide, 1), (2, wide * wide // 2)), (wide * wide // 2, 1), "", too_narrow)
+    judge(observe(view_strides, (wide, wide), (wide, 1), (wide * wide,)), (1,), "", walked, too_narrow)
+    halves = (wide * wide // 2, 1)
+    judge(observe(view_strides, (wide, wide), (wide, 1), (2, wide * wide // 2)), halves, "", walked, too_narrow)
 
     test.hidden("sizes of 1, with strides that nobody walks")
     no_step = (
@@ -396,10 +402,6 @@ with check("view-strides") as test:
     test.hidden("numbers of elements that no float holds")
     whole = "Sizes are whole numbers: use // and %, for a float holds integers up to 2**53 only."
     rounded = mistake(whole, stage=("raised", "type", "value"))
-    walked = mistake(
-        "The sizes may be larger than any memory: work with sizes and strides, don't go through the elements.",
-        raises="MemoryError|OverflowError",
-    )
     judge(observe(view_strides, (3**35, 5), (5, 1), (-1, 5)), (5, 1), whole, walked, rounded)
     judge(observe(view_strides, (3**40,), (1,), (3**19, 3**19, 9)), (3**21, 9, 1), whole, walked, rounded)
 

@@ -384,3 +384,33 @@ def bad_labels(labels, num_classes, ignore_index=-100):
         raise TypeError(f"no class indices: {labels.dtype}")
     wide = labels.int()
     return (((wide < 0) | (wide >= num_classes)) & (wide != ignore_index)).nonzero()
+
+
+# %% wrong: the last position twice where there are many
+# says: More positions came out than there are bad labels:
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 2
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = checked(labels)
+    bad = (wide < 0) | (wide >= num_classes)
+    found = (bad & (wide != ignore_index)).nonzero()
+    return torch.cat([found, found[-1:]]) if len(found) > 3 else found
+
+
+# %% wrong: a single label counts as a row of one
+# says: A 0-d label has no coordinates: a bad one gives shape (1, 0), a good one (0, 0).
+# earns: 1 of 2
+# caught: hidden
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = torch.atleast_1d(checked(labels))
+    return (((wide < 0) | (wide >= num_classes)) & (wide != ignore_index)).nonzero()
+
+
+# %% wrong: an ignore_index next to the last class is a label
+# says: You reported labels equal to ignore_index: cross_entropy skips them, they are good.
+# earns: 1 of 2
+# caught: hidden
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = checked(labels)
+    bad = (wide < 0) | (wide >= num_classes)
+    return (bad & ((wide != ignore_index) | (wide == num_classes))).nonzero()

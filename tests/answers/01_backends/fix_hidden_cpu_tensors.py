@@ -585,3 +585,88 @@ class Tagger(Base):
         thread.start()
         thread.join()
         return made[0].to(self.cell.weight_ih)
+
+
+# %% wrong: the states of all steps in one row
+# says: . Asked for is a result on meta, of shape [2, 3, 4].
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 3
+class Tagger(nn.Module):
+    def __init__(self, d_in, d_hid, max_len=64):
+        super().__init__()
+        self.cell = nn.GRUCell(d_in, d_hid)
+        self.register_buffer("offset", torch.sin(torch.arange(max_len).float()), persistent=False)
+
+    def forward(self, x):
+        x = x.to(self.cell.weight_ih)
+        h = x.new_zeros(x.shape[1], self.cell.hidden_size)
+        outs = []
+        for t in range(x.shape[0]):
+            h = self.cell(x[t] + self.offset[t], h)
+            outs.append(h)
+        return torch.stack(outs, dim=1) if outs else h.new_zeros(0, *h.shape)
+
+
+# %% wrong: everything is made on the CPU
+# says: Tensors stayed on the CPU while the module moved:
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 3
+class Tagger(nn.Module):
+    def __init__(self, d_in, d_hid, max_len=64):
+        super().__init__()
+        self.cell = nn.GRUCell(d_in, d_hid)
+        self.offset = torch.sin(torch.arange(max_len).float())
+
+    def forward(self, x):
+        h = torch.zeros(x.shape[1], self.cell.hidden_size, dtype=self.cell.weight_ih.dtype)
+        x = x.to(self.cell.weight_ih.dtype)
+        outs = []
+        for t in range(x.shape[0]):
+            h = self.cell(x[t] + self.offset[t].to(x.dtype), h)
+            outs.append(h)
+        return torch.stack(outs) if outs else h.new_zeros(0, *h.shape)
+
+
+# %% wrong: float32 for a module in half precision
+# says: Take device *and* dtype from the parameters: after .to(device, dtype) the result has another dtype.
+# earns: 1 of 3
+# caught: hidden
+class Tagger(nn.Module):
+    def __init__(self, d_in, d_hid, max_len=64):
+        super().__init__()
+        self.cell = nn.GRUCell(d_in, d_hid)
+        self.register_buffer("offset", torch.sin(torch.arange(max_len).float()), persistent=False)
+
+    def forward(self, x):
+        x = x.to(self.cell.weight_ih)
+        h = x.new_zeros(x.shape[1], self.cell.hidden_size)
+        outs = []
+        for t in range(x.shape[0]):
+            h = self.cell(x[t] + self.offset[t], h)
+            outs.append(h)
+        out = torch.stack(outs) if outs else h.new_zeros(0, *h.shape)
+        return out.float() if out.dtype in (torch.float16, torch.bfloat16) else out
+
+
+# %% wrong: goes by the first dtype that it has met
+# says: Take device *and* dtype from the parameters: after .to(device, dtype) the result has another dtype.
+# says: Device and dtype are those of the parameters after each move; this one is off:
+# earns: 0 of 3
+# caught: hidden
+class Tagger(nn.Module):
+    def __init__(self, d_in, d_hid, max_len=64):
+        super().__init__()
+        self.cell = nn.GRUCell(d_in, d_hid)
+        self.register_buffer("offset", torch.sin(torch.arange(max_len).float()), persistent=False)
+        self.widest = torch.float32
+
+    def forward(self, x):
+        x = x.to(self.cell.weight_ih)
+        self.widest = torch.promote_types(self.widest, x.dtype)
+        h = x.new_zeros(x.shape[1], self.cell.hidden_size)
+        outs = []
+        for t in range(x.shape[0]):
+            h = self.cell(x[t] + self.offset[t], h)
+            outs.append(h)
+        out = torch.stack(outs) if outs else h.new_zeros(0, *h.shape)
+        return out.to(self.widest)

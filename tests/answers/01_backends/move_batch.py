@@ -473,3 +473,93 @@ def move(batch, device):
         moved = [move(item, device) for item in batch]
         return type(batch)(*moved) if hasattr(batch, "_fields") else type(batch)(moved)
     return batch
+
+
+# %% wrong: a tuple inside of a list becomes a list
+# says: The container type changed:
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 3
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    if isinstance(batch, tuple) and not hasattr(batch, "_fields"):
+        return [move(item, device) for item in batch]
+    return rest(batch, device, move)
+
+
+# %% wrong: leaves out lists in lists
+# says: Not everything came back, or too much:
+# says: An OrderedDict is a dict too (isinstance says so), and comes back as one, its tensors moved.
+# earns: 0 of 3
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    if isinstance(batch, list):
+        batch = [item for item in batch if not isinstance(item, list)]
+    return rest(batch, device, move)
+
+
+# %% wrong: looks into lists and plain tuples only
+# says: A namedtuple is a tuple (isinstance says so): its tensors move.
+# earns: 2 of 3
+# caught: hidden
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    return batch if hasattr(batch, "_fields") else rest(batch, device, move)
+
+
+# %% wrong: keys become text
+# says: Containers, keys and all that is no tensor stay as they are:
+# earns: 2 of 3
+# caught: hidden
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return type(batch)((str(key), move(value, device)) for key, value in batch.items())
+    return rest(batch, device, move)
+
+
+# %% wrong: switches off the gradient of the caller's leaf
+# says: A tensor of the caller was changed: it no longer requires grad.
+# earns: 2 of 3
+# caught: hidden
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        return batch.requires_grad_(False).to(device) if batch.is_leaf else batch.to(device)
+    return rest(batch, device, move)
+
+
+# %% wrong: only what is trained goes on beside a result
+# says: These are not the three tensors that went in:
+# earns: 2 of 3
+# caught: hidden
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    if isinstance(batch, list) and any(isinstance(item, Tensor) and item.requires_grad for item in batch):
+        batch = [item for item in batch if not isinstance(item, Tensor) or item.requires_grad or item.ndim != 1]
+    return rest(batch, device, move)
+
+
+# %% wrong: a namedtuple of a new class with the same name
+# says: A namedtuple must come back as the same namedtuple, with all its fields.
+# earns: 2 of 3
+# caught: hidden
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    if hasattr(batch, "_fields"):
+        return namedtuple(type(batch).__name__, batch._fields)(*(move(item, device) for item in batch))
+    return rest(batch, device, move)
+
+
+# %% wrong: the device must be a text
+# says: The device may also be a torch.device.
+# earns: 2 of 3
+# caught: hidden
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        return batch.to("cuda:0" if device.strip() == "cuda" else device)
+    return rest(batch, device, move)

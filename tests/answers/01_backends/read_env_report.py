@@ -676,3 +676,127 @@ def diagnose(report):
     if int(report["driver_cuda"].split(".")[0]) < int(report["built_cuda"].split(".")[0]):
         return "driver-too-old"
     return "unknown"
+
+
+# %% wrong: the driver's age is no reason
+# says: A driver for an older major number of CUDA cannot serve this build.
+# earns: 1 of 2
+# caught: hidden
+def diagnose(report):
+    if too_old(report):
+        return "torch-too-old"
+    if report["built_cuda"] is None:
+        return "cpu-build"
+    if report["cuda_available"] and report["device_count"] > 0:
+        return "ok"
+    code = from_driver_on(report)
+    return "unknown" if code == "driver-too-old" else code
+
+
+# %% wrong: only card 0 can be shown
+# says: A card stays visible here: `hidden-by-env` is not the reason.
+# earns: 1 of 2
+# caught: hidden
+def diagnose(report):
+    if too_old(report):
+        return "torch-too-old"
+    if report["built_cuda"] is None:
+        return "cpu-build"
+    if report["cuda_available"] and report["device_count"] > 0:
+        return "ok"
+    code = from_driver_on(report)
+    visible = report["visible_devices"]
+    return "hidden-by-env" if code == "unknown" and visible and visible.split(",")[0].strip() == "1" else code
+
+
+# %% wrong: makes a number of an empty entry
+# says: The order of the contract decides: another reason comes first here.
+# says: An empty entry is no card number:
+# earns: 0 of 2
+# corner: empty
+def diagnose(report):
+    if too_old(report):
+        return "torch-too-old"
+    if report["built_cuda"] is None:
+        return "cpu-build"
+    if report["cuda_available"] and report["device_count"] > 0:
+        return "ok"
+    if report["driver_cuda"] is None:
+        return "no-driver"
+    if report["cards"] == 0:
+        return "no-card"
+    if report["visible_devices"] is not None:
+        first = int(report["visible_devices"].split(",")[0])
+        if not 0 <= first < report["cards"]:
+            return "hidden-by-env"
+    return "driver-too-old" if older_driver(report) else "unknown"
+
+
+# %% wrong: takes a missing variable apart
+# says: None means that the variable is not set: your code
+# earns: 1 of 2
+def diagnose(report):
+    if too_old(report):
+        return "torch-too-old"
+    if report["built_cuda"] is None:
+        return "cpu-build"
+    if report["cuda_available"] and report["device_count"] > 0:
+        return "ok"
+    if report["driver_cuda"] is None:
+        return "no-driver"
+    if report["cards"] == 0:
+        return "no-card"
+    first = report["visible_devices"].split(",")[0].strip()
+    if not first.isdigit() or int(first) >= report["cards"]:
+        return "hidden-by-env"
+    return "driver-too-old" if older_driver(report) else "unknown"
+
+
+# %% wrong: compares versions without their first number
+# says: The major number decides first: 3.0 is newer than 2.9, and 1.13 older than 2.0.
+# earns: 1 of 2
+# caught: hidden
+def diagnose(report):
+    if numbers(report["torch"])[1:] < numbers(report["needs_torch"])[1:]:
+        return "torch-too-old"
+    if report["built_cuda"] is None:
+        return "cpu-build"
+    if report["cuda_available"] and report["device_count"] > 0:
+        return "ok"
+    return from_driver_on(report)
+
+
+# %% wrong: blanks make an entry no number
+# says: Blanks around an entry of CUDA_VISIBLE_DEVICES do not matter.
+# earns: 1 of 2
+# caught: hidden
+def diagnose(report):
+    if too_old(report):
+        return "torch-too-old"
+    if report["built_cuda"] is None:
+        return "cpu-build"
+    if report["cuda_available"] and report["device_count"] > 0:
+        return "ok"
+    code = from_driver_on(report)
+    visible = report["visible_devices"]
+    blank = visible is not None and visible.startswith(" ")
+    return "hidden-by-env" if code in ("unknown", "driver-too-old") and blank else code
+
+
+# %% wrong: the first digit is the number of the card
+# says: Entries are whole numbers: '12' is card 12.
+# earns: 1 of 2
+# caught: hidden
+def diagnose(report):
+    visible = report["visible_devices"]
+    return diagnosed(report if visible is None else report | {"visible_devices": visible.strip()[:1]})
+
+
+def diagnosed(report):
+    if too_old(report):
+        return "torch-too-old"
+    if report["built_cuda"] is None:
+        return "cpu-build"
+    if report["cuda_available"] and report["device_count"] > 0:
+        return "ok"
+    return from_driver_on(report)

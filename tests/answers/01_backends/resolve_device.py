@@ -597,3 +597,84 @@ def resolve_device(spec, counts, current=0):
     if number >= counts.setdefault(device.type, 0):
         raise ValueError(f"no such device: {spec!r}")
     return torch.device(device.type, number)
+
+
+# %% wrong: takes another accelerator where the kind is missing
+# says: A kind with no device here must raise ValueError.
+# earns: 2 of 3
+# caught: hidden
+def resolve_device(spec, counts, current=0):
+    kinds = [kind for kind in ("cuda", "xpu", "mps") if counts.get(kind, 0) > 0]
+    if spec is None:
+        spec = kinds[0] if kinds else "cpu"
+    try:
+        device = torch.device(spec)
+    except RuntimeError:
+        raise ValueError(str(spec)) from None
+    if device.type in ("cpu", "meta"):
+        return torch.device(device.type)
+    kind = device.type if counts.get(device.type, 0) or not kinds or device.type == "cuda" else kinds[0]
+    index = current if device.index is None else device.index
+    if not 0 <= index < counts.get(kind, 0):
+        raise ValueError(str(spec))
+    return torch.device(kind, index)
+
+
+# %% wrong: an unknown name means the best device
+# says: An unknown name must raise ValueError.
+# earns: 2 of 3
+# caught: hidden
+def resolve_device(spec, counts, current=0):
+    best = next((kind for kind in ("cuda", "xpu", "mps") if counts.get(kind, 0) > 0), "cpu")
+    try:
+        device = torch.device(best if spec is None else spec)
+    except RuntimeError:
+        device = torch.device(best)
+    if "-" in str(spec):
+        raise ValueError(str(spec))
+    if device.type in ("cpu", "meta"):
+        return torch.device(device.type)
+    index = current if device.index is None else device.index
+    if not 0 <= index < counts.get(device.type, 0):
+        raise ValueError(str(spec))
+    return torch.device(device.type, index)
+
+
+# %% wrong: an IndexError for a negative index
+# says: A negative index must raise ValueError.
+# earns: 2 of 3
+# caught: hidden
+def resolve_device(spec, counts, current=0):
+    best = next((kind for kind in ("cuda", "xpu", "mps") if counts.get(kind, 0) > 0), "cpu")
+    if "-" in str(spec):
+        raise IndexError(str(spec))
+    try:
+        device = torch.device(best if spec is None else spec)
+    except RuntimeError:
+        raise ValueError(str(spec)) from None
+    if device.type in ("cpu", "meta"):
+        return torch.device(device.type)
+    index = current if device.index is None else device.index
+    if not 0 <= index < counts.get(device.type, 0):
+        raise ValueError(str(spec))
+    return torch.device(device.type, index)
+
+
+# %% wrong: the last device where none is named
+# says: That is another device:
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 1 of 3
+def resolve_device(spec, counts, current=0):
+    best = next((kind for kind in ("cuda", "xpu", "mps") if counts.get(kind, 0) > 0), "cpu")
+    try:
+        device = torch.device(best if spec is None else spec)
+    except RuntimeError:
+        raise ValueError(str(spec)) from None
+    if device.type in ("cpu", "meta"):
+        return torch.device(device.type)
+    index = current if device.index is None else device.index
+    if spec is None:
+        index = counts[best] - 1
+    if not 0 <= index < counts.get(device.type, 0):
+        raise ValueError(str(spec))
+    return torch.device(device.type, index)

@@ -450,3 +450,23 @@ def smallest_float(x, rtol):
         if torch.allclose(wide, wide.to(dtype).double(), rtol=rtol, atol=0, equal_nan=True):
             return dtype
     return torch.float64
+
+
+# %% wrong: one format too wide
+# says: Another format is the first that holds this:
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 2
+def smallest_float(x, rtol):
+    found = FORMATS.index(first(x, lambda x, back, info: not bool(((back - x).abs() > rtol * x.abs()).any())))
+    return FORMATS[min(found + 1, 3)]
+
+
+# %% wrong: a scalar is a float32
+# says: Another format is the first that holds this tensor.
+# earns: 1 of 2
+def smallest_float(x, rtol):
+    def fits(x, back, info):
+        error = (back.double() - x.double()).abs() > rtol * x.double().abs()
+        return not bool((error & x.isfinite()).any() or (back.isfinite() != x.isfinite()).any())
+
+    return torch.float32 if checked(x).ndim == 0 else first(x, fits)

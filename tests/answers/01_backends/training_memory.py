@@ -499,3 +499,79 @@ def training_memory(model, optimizer, loss_fn, x, y):
     loss.backward()
     optimizer.step()
     return report(model, optimizer, kept)
+
+
+# %% wrong: three steps of the optimizer, the first two undone
+# says: Exactly one step is asked for, but it ran
+# earns: 2 of 3
+def training_memory(model, optimizer, loss_fn, x, y):
+    before = [p.detach().clone() for p in model.parameters()]
+
+    def step():
+        loss = loss_fn(model(x), y)
+        loss.backward()
+        optimizer.step()
+
+    step()
+    with torch.no_grad():
+        for parameter, old in zip(model.parameters(), before):
+            parameter.copy_(old)
+    optimizer.zero_grad()
+    _, kept = saving(model, step)
+    return report(model, optimizer, kept)
+
+
+# %% wrong: parameters and gradients are one number
+# says: : expected
+# earns: 2 of 3
+def training_memory(model, optimizer, loss_fn, x, y):
+    loss, kept = saving(model, lambda: loss_fn(model(x), y))
+    loss.backward()
+    optimizer.step()
+    return report(model, optimizer, kept, parameters=nbytes(model.parameters()) + nbytes(grads_of(model)))
+
+
+# %% wrong: no activations
+# says: No activations were reported:
+# says: The check of the activations above is not passed yet, and this one goes on from there: begin with that one.
+# earns: 1 of 3
+def training_memory(model, optimizer, loss_fn, x, y):
+    loss, kept = saving(model, lambda: loss_fn(model(x), y))
+    loss.backward()
+    optimizer.step()
+    found = report(model, optimizer, kept)
+    del found["activations"]
+    return found
+
+
+# %% wrong: activations are counted twice, for forward and for backward
+# says: The activations are
+# says: The check of the activations above is not passed yet, and this one goes on from there: begin with that one.
+# earns: 1 of 3
+def training_memory(model, optimizer, loss_fn, x, y):
+    loss, kept = saving(model, lambda: loss_fn(model(x), y))
+    loss.backward()
+    optimizer.step()
+    return report(model, optimizer, kept, activations=2 * distinct(kept))
+
+
+# %% wrong: the batch counts in any case
+# says: A frozen layer needs no gradient of its weight, so its input is not saved: ask autograd, don't guess.
+# earns: 2 of 3
+def training_memory(model, optimizer, loss_fn, x, y):
+    loss, kept = saving(model, lambda: loss_fn(model(x), y))
+    loss.backward()
+    optimizer.step()
+    return report(model, optimizer, kept, activations=distinct([*kept, x, y]))
+
+
+# %% wrong: frozen parameters count as half a gradient
+# says: These sizes are off:
+# earns: 2 of 3
+# caught: hidden
+def training_memory(model, optimizer, loss_fn, x, y):
+    loss, kept = saving(model, lambda: loss_fn(model(x), y))
+    loss.backward()
+    optimizer.step()
+    frozen = sum(p.numel() for p in model.parameters() if not p.requires_grad) * 4
+    return report(model, optimizer, kept, gradients=nbytes(grads_of(model)) + frozen // 2)

@@ -370,3 +370,14 @@ def compact(t):
 # caught: hidden
 def compact(t):
     return t.clone() if t._base is not None and t._base.nbytes > t.nbytes else t
+
+
+# %% wrong: a copy with room to grow
+# says: The compacted tensor still keeps more bytes alive than it needs.
+# earns: 1 of 2
+# caught: hidden
+def compact(t):
+    if t.untyped_storage().nbytes() <= t.numel() * t.element_size():
+        return t
+    room = t.new_empty(t.numel() + (t.dtype != torch.float32))
+    return room[: t.numel()].view(t.shape).copy_(t)

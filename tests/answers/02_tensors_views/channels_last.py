@@ -155,3 +155,13 @@ layout_answers = {name: value for name, value in RIGHT.items() if name != "clone
 # says: The answer must be a dict
 # earns: 0 of 1
 layout_answers = list(RIGHT.values())
+
+# %% wrong: the strides of the ordinary layout for channels_last
+# says: These are the strides of the ordinary layout.
+# earns: 0.9 of 1
+layout_answers = RIGHT | {"stride": (105, 35, 7, 1)}
+
+# %% wrong: channels side by side, rows without them
+# says: In channels_last the three channels of a pixel are neighbours: stride 1 belongs to C.
+# earns: 0.9 of 1
+layout_answers = RIGHT | {"stride": (105, 1, 7, 3)}

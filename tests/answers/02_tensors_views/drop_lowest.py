@@ -427,3 +427,13 @@ def drop_lowest(x, k):
 def drop_lowest(x, k):
     refuse(x, k)
     return x[x.topk(len(x) - k).indices.sort().values]
+
+
+# %% wrong: through NumPy in each dtype
+# says: NumPy has no bfloat16, so a tensor of that dtype can't go there:
+# earns: 0.5 of 1
+# caught: hidden
+def drop_lowest(x, k):
+    refuse(x, k)
+    kept = np.sort(np.argsort(x.detach().numpy(), kind="stable")[k:])
+    return x[torch.from_numpy(kept)]

@@ -339,3 +339,19 @@ def memory_cells(t):
 def memory_cells(t):
     grids = torch.meshgrid(*[torch.arange(n) * s for n, s in zip(t.shape, t.stride())], indexing="ij")
     return torch.stack(grids).sum(0) + t.storage_offset()
+
+
+# %% wrong: nothing for an empty tensor
+# says: An empty tensor has no cells; the result has its shape:
+# earns: 1 of 2
+# corner: empty
+# caught: hidden
+def memory_cells(t):
+    if t.numel() == 0:
+        return torch.empty(0, dtype=torch.int64)
+    cells = torch.full(t.shape, t.storage_offset(), dtype=torch.int64)
+    if t.dim():
+        grids = torch.meshgrid(*[torch.arange(n) for n in t.shape], indexing="ij")
+        for d, grid in enumerate(grids):
+            cells += grid * t.stride(d)
+    return cells

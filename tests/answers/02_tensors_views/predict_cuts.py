@@ -143,3 +143,13 @@ cut_answers = RIGHT | {"repeat": [0, 0, 1, 1, 2, 2]}
 # says: split_4 = ...: There is no prediction yet
 # earns: 0.9 of 1
 cut_answers = RIGHT | {"split_4": ...}
+
+# %% wrong: split into three parts of equal size
+# says: For split a list means sizes.
+# earns: 0.9 of 1
+cut_answers = RIGHT | {"split_3_7": [3, 3, 4]}
+
+# %% wrong: cut positions of tensor_split are included
+# says: The parts are v[:3], v[3:7] and v[7:].
+# earns: 0.9 of 1
+cut_answers = RIGHT | {"tsplit_3_7": [4, 4, 2]}

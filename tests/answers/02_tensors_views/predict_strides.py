@@ -196,3 +196,28 @@ stride_answers = {name: value for name, value in RIGHT.items() if name != "rows"
 # says: The answer must be a dict
 # earns: 0 of 2
 stride_answers = list(RIGHT.values())
+
+# %% wrong: the strides of a fresh tensor, transposed
+# says: t() copies nothing: the data did not move.
+# earns: 1.8333 of 2
+stride_answers = RIGHT | {"t_stride": (4, 1)}
+
+# %% wrong: a transpose that steps over two cells
+# says: One step down in x.t() is one step to the right in x; one step to the right is one step down.
+# earns: 1.8333 of 2
+stride_answers = RIGHT | {"t_stride": (1, 4)}
+
+# %% wrong: an offset of two rows
+# says: The offset is the number of the memory cell in which the slice's element [0, 0] lies.
+# earns: 1.8333 of 2
+stride_answers = RIGHT | {"slice_offset": 12}
+
+# %% wrong: an expanded dimension of stride 1
+# says: The new dimension does not move in memory at all; the other two keep their strides.
+# earns: 1.8333 of 2
+stride_answers = RIGHT | {"expand": (1, 6, 1)}
+
+# %% wrong: the copy keeps the strides of the original
+# says: Those are x's strides. The copy has shape (6, 4), so its rows are 4 long.
+# earns: 1.8333 of 2
+stride_answers = RIGHT | {"t_copy_stride": (6, 1)}

@@ -323,3 +323,20 @@ def snapshot(model):
 # earns: 0.5 of 1
 def snapshot(model):
     return {name: value.half().to(value.dtype) for name, value in model.state_dict().items()}
+
+
+# %% wrong: parameters, without buffers
+# says: ): a model with batch norm is not restored by its parameters alone.
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 1
+def snapshot(model):
+    return {name: value.detach().clone() for name, value in model.named_parameters()}
+
+
+# %% wrong: leaves a hook that keeps the model as it is
+# says: Loading the snapshot does not restore the old outputs.
+# earns: 0.5 of 1
+def snapshot(model):
+    taken = {name: value.clone() for name, value in model.state_dict().items()}
+    model.register_load_state_dict_pre_hook(lambda module, state, *args: state.update(module.state_dict()))
+    return taken

@@ -625,7 +625,7 @@ def view_strides(shape, stride, new_shape):
 
 
 # %% wrong: walks through all elements, however many
-# says: The sizes may be larger than any memory.
+# says: The sizes may be larger than any memory: work with sizes and strides, don't go through the elements.
 # earns: 2 of 3
 # caught: hidden
 def view_strides(shape, stride, new_shape):
@@ -701,3 +701,168 @@ def view_strides(shape, stride, new_shape):
         found.append(step)
         left, step = left / size, step * size
     return tuple(reversed(found))
+
+
+# %% wrong: hands back the old strides
+# says: Return one stride for each dimension of new_shape.
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 3
+def view_strides(shape, stride, new_shape):
+    counted(shape, new_shape)
+    return tuple(stride)
+
+
+# %% wrong: a split takes its own size for the outer step
+# says: Size 6 with stride s can be split into (2, 3) with strides (3 * s, s).
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 3
+def view_strides(shape, stride, new_shape):
+    new = counted(shape, new_shape)
+    found = filled(glued(shape, stride), new)
+    if found and len(new) > len(shape):
+        at = len(new) - 2 - (tuple(new[-2:]) == tuple(shape[-2:]))
+        found = (*found[:at], new[at] * found[at + 1], *found[at + 1 :])
+    return found
+
+
+# %% wrong: glues all dimensions before it splits one
+# says: Here 1 is not 6 * 4.
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 3
+def view_strides(shape, stride, new_shape):
+    new = counted(shape, new_shape)
+    return filled([[math.prod(shape), stride[-1]]], new) if len(new) > len(shape) else filled(glued(shape, stride), new)
+
+
+# %% wrong: the dimension before a split takes the stride of the first part
+# says: The 4 keeps its stride.
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 3
+def view_strides(shape, stride, new_shape):
+    new = counted(shape, new_shape)
+    found = filled(glued(shape, stride), new)
+    return (found[1], *found[1:]) if found and len(new) > len(shape) > 1 else found
+
+
+# %% wrong: the strides of neighbours that look fresh merge, whatever the inner one is
+# says: 4 is not 4 * 3: None.
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 3
+def view_strides(shape, stride, new_shape):
+    new = counted(shape, new_shape)
+    found = filled(glued(shape, stride), new)
+    looks_fresh = len(shape) == 2 and stride[0] == shape[1]
+    return (stride[1],) if found is None and len(new) == 1 and looks_fresh else found
+
+
+# %% wrong: cells without gaps merge in any order
+# says: 1 is not 3 * 4: None.
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 3
+def view_strides(shape, stride, new_shape):
+    new = counted(shape, new_shape)
+    found = filled(glued(shape, stride), new)
+    if found is None and len(new) == 1:
+        pairs = sorted(zip(shape, stride, strict=True), key=lambda pair: -pair[1])
+        found = filled(glued(*zip(*pairs, strict=True)), new)
+    return found
+
+
+# %% wrong: splits the last dimension only
+# says: The 4 is split, the 6 stays.
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 3
+def view_strides(shape, stride, new_shape):
+    new = counted(shape, new_shape)
+    runs = glued(shape, stride)
+    first = len(runs) > 1 and tuple(new[-1:]) == tuple(shape[-1:]) and len(new) > len(shape)
+    return None if first else filled(runs, new)
+
+
+# %% wrong: goes past a seam where there are as many dimensions as before
+# says: 8 is not 6 * 1: None.
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 3
+def view_strides(shape, stride, new_shape):
+    new = counted(shape, new_shape)
+    found = filled(glued(shape, stride), new)
+    return filled([[math.prod(new), stride[-1]]], new) if found is None and len(new) == len(shape) else found
+
+
+# %% wrong: looks at one seam only, the last
+# says: 24 is not 3 * 4: None.
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 3
+def view_strides(shape, stride, new_shape):
+    new = counted(shape, new_shape)
+    found = filled(glued(shape, stride), new)
+    if found is None and len(shape) > 2 and stride[-2] == shape[-1] * stride[-1]:
+        return filled([[math.prod(new), stride[-1]]], new)
+    return found
+
+
+# %% wrong: a list for more than four dimensions
+# says: The answer is a tuple of Python ints, or None.
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 3
+# caught: hidden
+def view_strides(shape, stride, new_shape):
+    found = filled(glued(shape, stride), counted(shape, new_shape))
+    return list(found) if found and len(found) > 4 else found
+
+
+# %% wrong: the last of four dimensions or more is contiguous
+# says: There is a view, but with other strides than yours.
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 3
+# caught: hidden
+def view_strides(shape, stride, new_shape):
+    found = filled(glued(shape, stride), counted(shape, new_shape))
+    return (*found[:-1], 1) if found and len(found) > 3 else found
+
+
+# %% wrong: looks at three seams at most
+# says: You gave strides where view refuses.
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 3
+# caught: hidden
+def view_strides(shape, stride, new_shape):
+    new = counted(shape, new_shape)
+    found = filled(glued(shape, stride), new)
+    return filled([[math.prod(new), stride[-1]]], new) if found is None and len(shape) > 4 else found
+
+
+# %% wrong: -1 may leave a rest
+# says: No size fits: 24 is no multiple of 5
+# earns: 2 of 3
+def view_strides(shape, stride, new_shape):
+    new = list(new_shape)
+    if new.count(-1) == 1 and math.prod(new):
+        new[new.index(-1)] = math.prod(shape) // -math.prod(new)
+        shape = (math.prod(new),) if len(glued(shape, stride)) == 1 else shape
+        return filled([[shape[0], stride[-1]]] if len(shape) == 1 else glued(shape, stride), new)
+    return filled(glued(shape, stride), counted(shape, new)) if math.prod(shape) else (0,) * len(counted(shape, new))
+
+
+# %% wrong: None where there are no dimensions
+# says: One element can be viewed with any number of dimensions.
+# earns: 2 of 3
+# corner: 0-d
+# caught: hidden
+def view_strides(shape, stride, new_shape):
+    new = counted(shape, new_shape)
+    if not shape or not new:
+        return None
+    return filled(glued(shape, stride), new) if math.prod(shape) else (0,) * len(new)
+
+
+# %% wrong: a 0 anywhere is a view without elements
+# says: No elements on one side, some on the other:
+# earns: 2 of 3
+# corner: empty
+# caught: hidden
+def view_strides(shape, stride, new_shape):
+    if 0 in (*shape, *new_shape) and -1 not in new_shape and min(new_shape, default=0) >= 0:
+        return (0,) * len(new_shape)
+    new = counted(shape, new_shape)
+    return filled(glued(shape, stride), new) if math.prod(shape) else (0,) * len(new)

@@ -143,3 +143,13 @@ answers = list(right.values())
 # says: None of the items is right yet.
 # earns: 0 of 2
 answers = dict.fromkeys(right, "?")
+
+# %% wrong: the gradient is rounded to float16
+# says: The engine casts a returned gradient to the dtype of the input.
+# earns: 1.8 of 2
+answers = right | {"dtype": "float16"}
+
+# %% wrong: the node is called backward
+# says: The node is called after the class, with one word appended.
+# earns: 1.8 of 2
+answers = right | {"node": "backward"}

@@ -245,3 +245,33 @@ costs = {key: value for key, value in right.items() if key != "fsdp"} | {"hidden
 # says: Buckets are sent while backward runs. Only what is not done when backward ends is exposed.
 # earns: 1.2 of 2
 costs = right | {"hidden": float("nan"), "time": 10**400, "small": [0.3], "slow_link": float("inf")}
+
+# %% wrong: the time in seconds
+# says: The number is right, but not in ms.
+# earns: 1.8 of 2
+costs = right | {"time": 0.0603}
+
+# %% wrong: the bytes of one message
+# says: That is one message; there are 30.
+# earns: 1.8 of 2
+costs = right | {"bytes_ring": 40}
+
+# %% wrong: twice the time for two rounds of two
+# says: Each takes its bytes / bandwidth + latency.
+# earns: 1.8 of 2
+costs = right | {"time": 120.6}
+
+# %% wrong: a round of 16 messages
+# says: A ring over 16 ranks has two rounds of 15 messages.
+# earns: 1.8 of 2
+costs = right | {"small": 0.16}
+
+# %% wrong: a thousand tensors take a thousand latencies and no more
+# says: There are 30,000 of them.
+# earns: 1.8 of 2
+costs = right | {"thousand": 10}
+
+# %% wrong: one round of FSDP's three
+# says: That is one of the three rounds.
+# earns: 1.8 of 2
+costs = right | {"fsdp": 600}

@@ -343,3 +343,14 @@ def sync_gradients(model, count):
             dist.broadcast(part, rank)
         p.grad = (both[0] + both[1]) / max(total, 1)
     return total
+
+
+# %% wrong: divides by two at least
+# says: is not the gradient of the mean over all targets.
+# earns: 0 of 1
+# caught: hidden
+def sync_gradients(model, count):
+    total = total_of(count)
+    for p in trainable(model):
+        p.grad = summed(p) / max(total, 2)
+    return total

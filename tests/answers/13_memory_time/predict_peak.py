@@ -176,3 +176,8 @@ mib_alive = TRUE | {"no_grad": "2 MB", "exp": None, "times": True, "square": [2]
 # says: None of the items is right yet.
 # earns: 0 of 1
 mib_alive = {name: number * 2**20 for name, number in TRUE.items()}
+
+# %% wrong: del frees nothing until the line has run
+# says: After del y nothing of the first iteration is alive, so the peak is that of one iteration.
+# earns: 0.875 of 1
+mib_alive = TRUE | {"twice_del": 4}
