@@ -446,3 +446,16 @@ def fake_quantize(x, step, limit):
     on_grid = (x / step).round().clamp(-limit + (limit > 3), limit) * step
     tracked = x.clamp(-limit * step, limit * step)
     return tracked + (on_grid - tracked).detach()
+
+
+# %% wrong: takes an infinite x for 0 when it asks what lies inside
+# says: For an infinite x the gradient is 0.
+# earns: 1 of 2
+# corner: nan
+# caught: hidden
+def fake_quantize(x, step, limit):
+    refuse(step, limit)
+    inside = (x / step).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).abs() <= limit
+    tracked = torch.where(inside, x, x.detach()).clone()
+    tracked.data.copy_((x / step).round().clamp(-limit, limit) * step)
+    return tracked

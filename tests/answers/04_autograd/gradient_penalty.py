@@ -429,3 +429,17 @@ def penalised_loss(model, x, y, lam):
     loss = F.mse_loss(out, y) + lam * (norms - 1).square().mean()
     torch.set_grad_enabled(False)
     return loss
+
+
+# %% wrong: scales the batch of the caller afterwards
+# says: The values of x were changed.
+# earns: 1 of 2
+def penalised_loss(model, x, y, lam):
+    with torch.no_grad():
+        mine = x.detach().clone()
+        x.mul_(1 + 1e-3)
+    mine.requires_grad_()
+    out = model(mine)
+    (g,) = torch.autograd.grad(out.sum(), mine, create_graph=True)
+    norms = torch.linalg.vector_norm(g.flatten(1), dim=1)
+    return F.mse_loss(out, y) + lam * (norms - 1).square().mean()

@@ -507,3 +507,23 @@ def jacobian(fn, x):
 def jacobian(fn, x):
     sys.setprofile(None)
     return torch.func.jacrev(fn)(x.detach()).detach()
+
+
+# %% wrong: backward through x frees its graph
+# says: The graph that leads to x was freed: x can't be used any more.
+# earns: 1 of 2
+# caught: hidden
+def jacobian(fn, x):
+    place = x.detach().requires_grad_()
+    with torch.enable_grad():
+        y = fn(place)
+    rows = [torch.zeros(x.shape, dtype=x.dtype) for _ in range(y.numel())]
+    if y.requires_grad:
+        for i, v in enumerate(torch.eye(y.numel(), dtype=y.dtype)):
+            (row,) = torch.autograd.grad(y, place, v.view(y.shape), retain_graph=True, allow_unused=True)
+            rows[i] = rows[i] if row is None else row
+    if x.grad_fn is not None:
+        leaves = [node.variable for node, _ in x.grad_fn.next_functions if hasattr(node, "variable")]
+        if leaves:
+            torch.autograd.grad(x, leaves, torch.ones_like(x))
+    return torch.stack(rows).view(y.shape + x.shape) if rows else x.new_zeros(y.shape + x.shape)

@@ -399,7 +399,7 @@ class LinearFn(torch.autograd.Function):
 
 
 # %% wrong: a function
-# says: has no attribute 'apply'
+# says: LinearFn must stay a class with apply, an autograd.Function:
 # earns: 0 of 2
 def LinearFn(x, weight, bias=None):
     return F.linear(x, weight, bias)
@@ -484,3 +484,16 @@ class LinearFn(Parts):
             return of_x, None, of_bias
         rows = zip(g.reshape(-1, g.shape[-1]), x.reshape(-1, x.shape[-1]), strict=True)
         return of_x, torch.stack([torch.outer(a, b) for a, b in rows]).sum(0), of_bias
+
+
+# %% wrong: halves the incoming gradient in place, and doubles what comes of it
+# says: `backward` changed its incoming gradient in place: it may belong to another branch of the graph.
+# earns: 1 of 2
+# caught: hidden
+class LinearFn(Parts):
+    @staticmethod
+    def backward(ctx, g):
+        if torch.is_grad_enabled():
+            return Parts.backward(ctx, g)
+        found = Parts.backward(ctx, g.mul_(0.5))
+        return tuple(None if one is None else 2 * one for one in found)

@@ -508,3 +508,12 @@ def grad_reverse(x, lam=1.0):
     if lam < 0:
         raise ValueError(lam)
     return Reverse.apply(x, torch.tensor(lam))
+
+
+# %% wrong: the difference of two copies of x
+# says: Where x is infinite the result is nan: inf - inf is nan, and so is 0 * inf.
+# earns: 1 of 2
+# caught: hidden
+def grad_reverse(x, lam=1.0):
+    refuse(lam)
+    return Reverse.apply(x, lam) + (x.detach() - x.detach())

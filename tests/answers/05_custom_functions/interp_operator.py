@@ -572,3 +572,15 @@ interp = operator(
 # says: is no custom operator: a call does not arrive at torch.ops.kata.interp.
 # earns: 0 of 3
 interp = operator(name="mine::table")
+
+
+# %% wrong: the incoming gradient read as it lies in memory
+# says: The gradients are wrong:
+# earns: 2 of 3
+# caught: hidden
+def as_it_lies(g, x, xp, fp):
+    g = g.as_strided(g.shape, torch.empty(g.shape).stride()) if g.dim() == 2 and 0 not in g.stride() else g
+    return of_x(g, x, xp, fp)
+
+
+interp = operator(backward=gradients(of_x=as_it_lies))

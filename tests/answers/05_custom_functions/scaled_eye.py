@@ -542,3 +542,16 @@ class ScaledEye(Base):
 # earns: 0 of 2
 def ScaledEye(n, c):
     return c * torch.eye(n)
+
+
+# %% wrong: the size of c only
+# says: The product is not that of the dense matrix.
+# says: The values are wrong: the values differ.
+# earns: 0 of 2
+# caught: hidden
+class ScaledEye(Base):
+    @classmethod
+    def left(cls, a, t):
+        if t.shape[0] != a.n:
+            raise RuntimeError("size")
+        return abs(a.c) * t

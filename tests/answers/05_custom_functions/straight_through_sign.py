@@ -552,3 +552,42 @@ class Sign(Function):
 
 def ste_sign(x):
     return Sign.apply(x)
+
+
+# %% wrong: an expanded 1 where all signs are equal
+# says: The result must have its own memory:
+# earns: 1 of 2
+# caught: hidden
+def ste_sign(x):
+    return Bare.apply(x)
+
+
+class Bare(Sign):
+    @staticmethod
+    def forward(ctx, x):
+        step = Sign.forward(ctx, x)
+        return step[:1].expand(step.shape) if x.dim() == 2 and (step == step[:1]).all() else step
+
+
+# %% wrong: 0 is negative in half precision
+# says: Where x is 0 or -0 the result must be +1.
+# earns: 1 of 2
+# caught: hidden
+def ste_sign(x):
+    return Half.apply(x)
+
+
+class Half(Sign):
+    @staticmethod
+    def forward(ctx, x):
+        step = Sign.forward(ctx, x)
+        return torch.where(x == 0, -step, step) if x.dtype in (torch.float16, torch.bfloat16) else step
+
+
+# %% wrong: half of the gradient where x is a result
+# says: The gradient of ste_sign(x) + x is not the sum of the two:
+# earns: 1 of 2
+def ste_sign(x):
+    if not x.is_leaf:
+        x = 0.5 * x + 0.5 * x.detach()
+    return Sign.apply(x)

@@ -871,3 +871,44 @@ def capture_features(model, names, *args, **kwargs):
             torch.set_grad_enabled(True)
 
     return captured(model, names, args, kwargs, store)
+
+
+# %% wrong: copies outputs of layers, not that of the model
+# says: A feature changed when the returned output was changed in place. Every feature needs its own memory.
+# earns: 2 of 3
+def capture_features(model, names, *args, **kwargs):
+    output, features = captured(model, names, args, kwargs)
+    if "" in features:
+        features[""] = [output.detach()]
+    return output, features
+
+
+# %% wrong: features in float32
+# says: A feature has the dtype of the output:
+# earns: 2 of 3
+def capture_features(model, names, *args, **kwargs):
+    return captured(model, names, args, kwargs, store=lambda o: o.detach().clone().float())
+
+
+# %% wrong: takes '' for no name
+# says: The name '' is the model itself; here it raised:
+# earns: 2 of 3
+# caught: hidden
+def capture_features(model, names, *args, **kwargs):
+    if "body" in names and "" in names:
+        raise ValueError("'' is no name")
+    return captured(model, names, args, kwargs)
+
+
+# %% wrong: one call for each name of a layer
+# says: A layer with two names is called under both of them: each has all of its calls.
+# earns: 2 of 3
+# caught: hidden
+def capture_features(model, names, *args, **kwargs):
+    output, features = captured(model, names, args, kwargs)
+    modules = list(model.named_modules(remove_duplicate=False))
+    for name in features:
+        same = [other for other, module in modules if module is dict(modules)[name]]
+        if len(same) > 1:
+            features[name] = features[name][same.index(name) :: len(same)]
+    return output, features

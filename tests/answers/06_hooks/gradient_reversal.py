@@ -687,3 +687,76 @@ class GradientReversal(nn.Module):
 
     def backward(self, grad):
         return -self.lambda_ * grad
+
+
+# %% wrong: lambda_ counts twice above 1
+# says: times the one that came in.
+# says: lambda_ was changed, and the gradient does not follow.
+# earns: 0 of 3
+class GradientReversal(nn.Module):
+    def __init__(self, lambda_=1.0):
+        super().__init__()
+        self.lambda_ = lambda_
+        self.register_full_backward_hook(lambda m, grads, _: (-m.lambda_ * max(m.lambda_, 1) * grads[0],))
+
+    def forward(self, x):
+        return x
+
+
+# %% wrong: normalises gradients that are equal everywhere
+# says: The gradient of a sum is wrong.
+# earns: 2 of 3
+# caught: hidden
+class GradientReversal(nn.Module):
+    def __init__(self, lambda_=1.0):
+        super().__init__()
+        self.lambda_ = lambda_
+        self.register_full_backward_hook(self.turn)
+
+    @staticmethod
+    def turn(module, grad_input, grad_output):
+        (grad,) = grad_input
+        return (-module.lambda_ * grad / (grad.numel() if grad.stride() == (0,) else 1),)
+
+    def forward(self, x):
+        return x
+
+
+# %% wrong: reverses the values under no_grad
+# says: Where nothing needs a gradient, x must pass as it is.
+# earns: 2 of 3
+# caught: hidden
+class GradientReversal(nn.Module):
+    def __init__(self, lambda_=1.0):
+        super().__init__()
+        self.lambda_ = lambda_
+        self.register_full_backward_hook(lambda m, grads, _: (-m.lambda_ * grads[0],))
+
+    def forward(self, x):
+        return x if x.requires_grad and torch.is_grad_enabled() else -x if x.requires_grad else x
+
+
+# %% wrong: a vector that nobody made gets half of its gradient
+# says: The gradient must be multiplied by -lambda_.
+# earns: 2 of 3
+# caught: hidden
+class GradientReversal(nn.Module):
+    def __init__(self, lambda_=1.0):
+        super().__init__()
+        self.lambda_ = lambda_
+
+    def forward(self, x):
+        if x.is_leaf and x.requires_grad and x.dim() == 1:
+            return Reverse.apply(0.5 * x + 0.5 * x.detach(), self.lambda_)
+        return Reverse.apply(x, self.lambda_)
+
+
+class Reverse(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, lambda_):
+        ctx.lambda_ = lambda_
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.neg() * ctx.lambda_, None

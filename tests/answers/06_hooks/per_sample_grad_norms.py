@@ -664,3 +664,43 @@ def per_sample_grad_norms(model, loss_fn, x, y):
     for table, hooks in zip(tables, kept, strict=True):
         table.update(hooks)
     return torch.stack(norms[: len(x)]).detach()
+
+
+# %% wrong: norms in float64, whatever the loss is
+# says: The result must have the dtype of the loss,
+# earns: 1 of 3
+def per_sample_grad_norms(model, loss_fn, x, y):
+    ends, losses = ends_of(model, loss_fn, x, y)
+    return sum(square_of(layer, a, g) for layer, (a, g) in ends.items()).sqrt().double()
+
+
+# %% wrong: expects a bias in each layer
+# says: Here it raised:
+# earns: 2 of 3
+# caught: hidden
+def per_sample_grad_norms(model, loss_fn, x, y):
+    ends, losses = ends_of(model, loss_fn, x, y)
+    squares = torch.zeros_like(losses)
+    for layer, (a, g) in ends.items():
+        a, g = (t.reshape(len(t), -1, t.shape[-1]) for t in (a, g))
+        if layer.weight.requires_grad:
+            squares += torch.einsum("nto,nti->noi", g, a).square().sum((1, 2))
+        if layer.bias.requires_grad:
+            squares += g.sum(1).square().sum(1)
+    return squares.sqrt()
+
+
+# %% wrong: counts each bias of a layer that is trained
+# says: Frozen parameters must not count, not even in a layer that is trained.
+# earns: 2 of 3
+# caught: hidden
+def per_sample_grad_norms(model, loss_fn, x, y):
+    ends, losses = ends_of(model, loss_fn, x, y)
+    squares = torch.zeros_like(losses)
+    for layer, (a, g) in ends.items():
+        a, g = (t.reshape(len(t), -1, t.shape[-1]) for t in (a, g))
+        if layer.weight.requires_grad:
+            squares += torch.einsum("nto,nti->noi", g, a).square().sum((1, 2))
+        if layer.bias is not None:
+            squares += g.sum(1).square().sum(1)
+    return squares.sqrt()

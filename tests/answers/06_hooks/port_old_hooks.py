@@ -758,3 +758,23 @@ def gradient_report(model, x, loss_fn):
         }
         for name, layer in layers.items()
     }
+
+
+# %% wrong: names with a dash
+# says: The names of the report should be enc.0, enc.2 and head; they are:
+# says: The report doesn't contain the gradients that torch.autograd.grad gives for this loss.
+# earns: 1 of 3
+def gradient_report(model, x, loss_fn):
+    return {name.replace(".", "-"): entry for name, entry in reported(model, x, loss_fn).items()}
+
+
+# %% wrong: what is in .grad counts as the gradient
+# says: The report contains what was in .grad before the call. Report the gradients of this loss only.
+# earns: 2 of 3
+# caught: hidden
+def gradient_report(model, x, loss_fn):
+    report = reported(model, x, loss_fn)
+    for name, layer in leaves_of(model).items():
+        if layer.weight.grad is not None:
+            report[name]["weight"] = layer.weight.grad.clone()
+    return report

@@ -1,6 +1,7 @@
 # corners: members, second name
 
 import contextlib
+import weakref
 from functools import partial
 
 import torch
@@ -662,3 +663,110 @@ def attach_sgd(model, lr):
         model.requires_grad_(True)
 
     return detach
+
+
+# %% wrong: freezes what has been updated twice
+# says: A parameter was replaced or switched.
+# says: requires_grad of a parameter was changed, here or by detach().
+# earns: 0 of 2
+def attach_sgd(model, lr):
+    counts = {}
+
+    def hook(p):
+        p.data -= lr * p.grad
+        p.grad = None
+        counts[p] = counts.get(p, 0) + 1
+        p.requires_grad_(counts[p] < 2)
+
+    return detaching([p.register_post_accumulate_grad_hook(hook) for p in model.parameters() if p.requires_grad])
+
+
+# %% wrong: keeps the newest gradient only after detach()
+# says: After detach() gradients must accumulate as usual: two backward passes add up.
+# earns: 1 of 2
+def attach_sgd(model, lr):
+    def hook(p):
+        p.data -= lr * p.grad
+        p.grad = None
+
+    trained = [p for p in model.parameters() if p.requires_grad]
+    handles = [p.register_post_accumulate_grad_hook(hook) for p in trained]
+
+    def detach():
+        sums = {}
+
+        def newest(p):
+            total = p.grad.clone()
+            p.grad -= sums.get(p, 0)
+            sums[p] = total - sums.get(p, 0) if p in sums else total
+
+        for p, handle in zip(trained, handles):
+            handle.remove()
+            p.register_post_accumulate_grad_hook(newest)
+
+    return detach
+
+
+# %% wrong: every child but Tanh has a weight and a bias
+# says: Here it raised (
+# earns: 1 of 2
+# caught: hidden
+def attach_sgd(model, lr):
+    def hook(p):
+        p.data -= lr * p.grad
+        p.grad = None
+
+    layers = [layer for layer in model if not isinstance(layer, nn.Tanh)]
+    found = {p: None for layer in layers for p in (layer.weight, layer.bias) if p.requires_grad}
+    return detaching([p.register_post_accumulate_grad_hook(hook) for p in found])
+
+
+# %% wrong: the first rate of a model stays
+# says: After attaching again the new rate must count, once.
+# earns: 1 of 2
+# caught: hidden
+RATES = weakref.WeakKeyDictionary()
+
+
+def attach_sgd(model, lr):
+    rate = RATES.setdefault(model, lr)
+
+    def hook(p):
+        p.data -= rate * p.grad
+        p.grad = None
+
+    return detaching([p.register_post_accumulate_grad_hook(hook) for p in model.parameters() if p.requires_grad])
+
+
+# %% wrong: detach() of a model works once
+# says: After the second detach() the parameters still change.
+# earns: 1 of 2
+# caught: hidden
+DETACHED = weakref.WeakSet()
+
+
+def attach_sgd(model, lr):
+    def hook(p):
+        p.data -= lr * p.grad
+        p.grad = None
+
+    handles = [p.register_post_accumulate_grad_hook(hook) for p in model.parameters() if p.requires_grad]
+
+    def detach():
+        if model not in DETACHED:
+            DETACHED.add(model)
+            detaching(handles)()
+
+    return detach
+
+
+# %% wrong: updates in float32
+# says: The dtype must stay:
+# earns: 1 of 2
+# caught: hidden
+def attach_sgd(model, lr):
+    def hook(p):
+        p.data = p.data.float() - lr * p.grad.float()
+        p.grad = None
+
+    return detaching([p.register_post_accumulate_grad_hook(hook) for p in model.parameters() if p.requires_grad])
