@@ -160,7 +160,10 @@ with check("strip-wrappers") as test:
             "Wrappers nest: strip until nothing is left to strip.",
             when=lambda seen: (
                 all(name.startswith(("module.", "_orig_mod.")) for name in seen["names"])
-                or (names_by(lambda key: key[7:])(seen) and seen.args[1][0].startswith(("module", "_orig_mod")))
+                or (
+                    names_by(lambda key: key[7:])(seen)
+                    and all(key.startswith(("module.", "_orig_mod.")) for key in seen.args[1])
+                )
             ),
         ),
         mistake(
@@ -251,7 +254,10 @@ with check("strip-wrappers") as test:
             "Wrappers nest: strip until nothing is left to strip.",
             when=lambda seen: (
                 all(name.startswith(("module.", "_orig_mod.")) for name in seen["names"])
-                or (names_by(lambda key: key[7:])(seen) and seen.args[1][0].startswith(("module", "_orig_mod")))
+                or (
+                    names_by(lambda key: key[7:])(seen)
+                    and all(key.startswith(("module.", "_orig_mod.")) for key in seen.args[1])
+                )
             ),
         ),
         mistake(

@@ -718,3 +718,11 @@ class EMA(Base):
     def __init__(self, model, decay=0.999):
         for k, tensor in enumerate(model.state_dict().values()):
             self.keep(k, tensor.clone())
+
+
+# %% wrong: takes the tensors of a loaded state over
+# says: Two EMAs share their averages after load_state_dict.
+# earns: 2 of 3
+class EMA(Base):
+    def load_state_dict(self, state, *args, **kwargs):
+        return super().load_state_dict(state, assign=True)

@@ -325,3 +325,10 @@ def param_report(model):
     parameters = list(model.parameters())
     buffers = [b for m in model.modules() for b in m.buffers(recurse=False)]
     return report_of(parameters, buffers)
+
+
+# %% wrong: bits
+# says: ` should be
+# earns: 0 of 1
+def param_report(model):
+    return report_of(model.parameters(), model.buffers(), size=lambda t: t.numel() * t.element_size() * 8)

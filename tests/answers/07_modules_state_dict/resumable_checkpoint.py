@@ -519,3 +519,46 @@ def save_checkpoint(path, model, optimizer, scheduler, epoch):
         except BaseException:
             os.unlink(file.name)
             raise
+
+
+# %% wrong: the optimizer gets the scheduler's state
+# says: The optimizer or the scheduler got a state that is not its own: restore each from its state_dict.
+# says: Your code raised KeyError: 'param_groups'.
+# earns: 0 of 3
+def load_checkpoint(path, model, optimizer, scheduler):
+    checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+    checkpoint["optimizer"], checkpoint["scheduler"] = checkpoint["scheduler"], checkpoint["optimizer"]
+    return restore(checkpoint, model, optimizer, scheduler)
+
+
+# %% wrong: the loaded tensors become parameters, which the optimizer gets
+# says: The model's parameter objects were replaced.
+# earns: 1 of 3
+def load_checkpoint(path, model, optimizer, scheduler):
+    checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+    model.load_state_dict(checkpoint["model"], assign=True)
+    optimizer.param_groups[0]["params"] = list(model.parameters())
+    optimizer.load_state_dict(checkpoint["optimizer"])
+    scheduler.load_state_dict(checkpoint["scheduler"])
+    torch.set_rng_state(checkpoint["rng"])
+    return checkpoint["epoch"] + 1
+
+
+# %% wrong: makes a file to see whether there is one
+# says: Loading a missing file must not make one.
+# earns: 2 of 3
+def load_checkpoint(path, model, optimizer, scheduler):
+    with open(path, "ab") as file:
+        size = file.tell()
+    if not size:
+        raise FileNotFoundError(path)
+    return restore(torch.load(path, map_location="cpu", weights_only=True), model, optimizer, scheduler)
+
+
+# %% wrong: writes to the path where there is no old file
+# says: A failed save left a file.
+# earns: 2 of 3
+# caught: hidden
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    checkpoint = parts(model, optimizer, scheduler, epoch)
+    write(checkpoint, path) if os.path.exists(path) else torch.save(checkpoint, path)

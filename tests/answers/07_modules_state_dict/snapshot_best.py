@@ -640,3 +640,26 @@ def fit_keep_best(model, train_step, score, steps):
         raise ValueError("nan")
     model.load_state_dict(state)
     return best, state
+
+
+# %% wrong: the first weight stays as it was trained last
+# says: At the end the model must have the state of the best step.
+# earns: 0 of 2
+def fit_keep_best(model, train_step, score, steps):
+    def restore(model, state):
+        first = next(iter(state))
+        model.load_state_dict({name: value for name, value in state.items() if name != first}, strict=False)
+
+    return kept(model, train_step, score, steps, restore=restore)
+
+
+# %% wrong: looks at steps after the first one
+# says: With steps < 1 nothing may run.
+# earns: 1 of 2
+# corner: empty
+# caught: hidden
+def fit_keep_best(model, train_step, score, steps):
+    if steps < 1:
+        model.train()
+        train_step(model)
+    return kept(model, train_step, score, steps)

@@ -396,3 +396,27 @@ def strip_wrappers(state):
         return checked(front_stripped(without_compile(key) for key in state), state)
     except ValueError as error:
         raise KeyError("collision") from error
+
+
+# %% wrong: cuts a prefix that may not be there
+# says: Keys without a wrapper lost their first letters: look at what you cut off.
+# earns: 0 of 2
+def strip_wrappers(state):
+    names = front_stripped(map(without_compile, state))
+    return checked(names if names != list(state) else [key[7:] for key in state], state)
+
+
+# %% wrong: the components from the end
+# says: These are not the names of the bare model
+# earns: 0 of 2
+def strip_wrappers(state):
+    names = front_stripped(map(without_compile, state))
+    return checked([".".join(reversed(name.split("."))) for name in names], state)
+
+
+# %% wrong: the tensors from the end
+# says: Names and tensors don't belong together any more: the order was lost.
+# earns: 0 of 2
+def strip_wrappers(state):
+    names = front_stripped(map(without_compile, state))
+    return dict(zip(names, reversed(list(state.values()))))
