@@ -345,7 +345,7 @@ with check("accumulate-and-clip") as test:
         right = by_hand(pairs, accum, 0.8)
         wrongs = [(last_group, partial(by_hand, pairs, accum, 0.8, divide=accum))]
         seen = observe_scenario(trained, train_accumulated, count, accum, 0.8, {"enabled": switched})
-        fewer = partial(lambda groups, seen: len(seen["norms"]) < groups or seen["steps"] < groups, len(right[0]))
+        fewer = partial(lambda groups, seen: seen["steps"] < groups, len(right[0]))
         seen.expecting(mistake(last_group, when=fewer))
         judge(seen, right, 0.8, *wrongs, *usual(pairs, accum, 0.8))
 

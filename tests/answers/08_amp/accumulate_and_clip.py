@@ -683,3 +683,90 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
         scaler.step(optimizer)
         scaler.update()
     return norms
+
+
+# %% wrong: the largest norm
+# says: Return a list of floats, not a value of type
+# earns: 0 of 2
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    return max(norms_of(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast))
+
+
+def norms_of(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y) / len(group)
+            scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        norms.append(clip(model, max_norm))
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% wrong: only the last norm
+# says: The list must hold one number per step, here
+# earns: 0 of 2
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    return norms_of(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast)[-1:]
+
+
+def norms_of(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y) / len(group)
+            scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        norms.append(clip(model, max_norm))
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% wrong: puts the weights back
+# says: The weights did not move: no step was made.
+# earns: 0 of 2
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    before = [p.detach().clone() for p in model.parameters()]
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y) / len(group)
+            scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        norms.append(clip(model, max_norm))
+        scaler.step(optimizer)
+        scaler.update()
+    with torch.no_grad():
+        for p, old in zip(model.parameters(), before):
+            p.copy_(old)
+    return norms
+
+
+# %% wrong: a norm of 0 for a group that overflows
+# says: The norm of a group that overflows is inf or nan.
+# earns: 1 of 2
+# corner: nan
+# caught: hidden
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y) / len(group)
+            scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        norm = clip(model, max_norm)
+        norms.append(norm if norm < float("inf") else 0.0)
+        scaler.step(optimizer)
+        scaler.update()
+    return norms

@@ -306,3 +306,71 @@ class LinearFn(torch.autograd.Function):
 
 def linear(x, weight, bias):
     return LinearFn.apply(x, weight, bias)
+
+
+# %% wrong: no bias
+# says: The result is not that of F.linear.
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 2
+class LinearFn(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu")
+    def forward(ctx, x, weight, bias):
+        ctx.save_for_backward(x, weight)
+        return x @ weight.t()
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        return g @ weight, g.t() @ x, g.sum(0)
+
+
+def linear(x, weight, bias):
+    return LinearFn.apply(x, weight, bias)
+
+
+# %% wrong: the mean over the batch for the bias
+# says: The gradient of
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 2
+class LinearFn(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu")
+    def forward(ctx, x, weight, bias):
+        ctx.save_for_backward(x, weight)
+        return torch.addmm(bias, x, weight.t())
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        return g @ weight, g.t() @ x, g.mean(0)
+
+
+def linear(x, weight, bias):
+    return LinearFn.apply(x, weight, bias)
+
+
+# %% wrong: the cache of casts stays off
+# says: The autocast state of the caller was changed.
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 2
+# corner: caller's modes
+class LinearFn(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu")
+    def forward(ctx, x, weight, bias):
+        torch.set_autocast_cache_enabled(False)
+        ctx.save_for_backward(x, weight)
+        return torch.addmm(bias, x, weight.t())
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        return g @ weight, g.t() @ x, g.sum(0)
+
+
+def linear(x, weight, bias):
+    return LinearFn.apply(x, weight, bias)

@@ -297,3 +297,27 @@ def forward_mixed(backbone, head, x):
     with torch.autocast(device_type="cpu", dtype=torch.bfloat16):
         h = backbone(x)
     return head(h.float())
+
+
+# %% wrong: rounds the backbone's weights for good
+# says: Parameters were changed:
+# earns: 0 of 2
+def forward_mixed(backbone, head, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+        h = backbone(x)
+    with torch.no_grad():
+        for p in backbone.parameters():
+            p.copy_(p.bfloat16())
+    with torch.autocast("cpu", enabled=False):
+        return head(h.float())
+
+
+# %% wrong: twice the gradient for the backbone
+# says: The gradient is wrong:
+# earns: 0 of 2
+def forward_mixed(backbone, head, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+        h = backbone(x)
+    with torch.autocast("cpu", enabled=False):
+        h = h.float()
+        return head(2 * h - h.detach())

@@ -427,3 +427,97 @@ def make_amp(device, dtype=None):
         lambda: torch.autocast(kind, dtype=dtype if on else None, enabled=on),
         torch.amp.GradScaler(enabled=dtype == torch.float16),
     )
+
+
+# %% wrong: forgets to return
+# says: Nothing came back (None): is a `return` missing? Return the pair (autocast, scaler).
+# earns: 0 of 2
+def make_amp(device, dtype=None):
+    no_cuda(device)
+    kind = device.split(":")[0]
+    dtype = chosen(kind, dtype)
+    functools.partial(torch.autocast, kind, dtype=dtype), torch.amp.GradScaler(kind, enabled=dtype is torch.float16)
+
+
+# %% wrong: float16 on the CPU, too
+# says: A product inside must be
+# says: Ask the GPU: use bfloat16 if it computes in bfloat16, and float16 only if it does not.
+# earns: 0 of 2
+def make_amp(device, dtype=None):
+    no_cuda(device)
+    kind = device.split(":")[0]
+    dtype = chosen(kind, dtype)
+    return functools.partial(torch.autocast, kind, dtype=torch.float16), torch.amp.GradScaler(
+        kind, enabled=dtype is torch.float16
+    )
+
+
+# %% wrong: a scale of 1
+# says: The scaler does not scale a loss.
+# earns: 0 of 2
+def make_amp(device, dtype=None):
+    no_cuda(device)
+    kind = device.split(":")[0]
+    dtype = chosen(kind, dtype)
+    region = functools.partial(torch.autocast, kind, dtype=dtype, enabled=dtype is not torch.float32)
+    return region, torch.amp.GradScaler(kind, init_scale=1.0, enabled=dtype is torch.float16)
+
+
+# %% wrong: does not say what is missing
+# says: The message must say that CUDA is missing.
+# earns: 1 of 2
+def make_amp(device, dtype=None):
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise RuntimeError("not available here")
+    kind = device.split(":")[0]
+    dtype = chosen(kind, dtype)
+    region = functools.partial(torch.autocast, kind, dtype=dtype, enabled=dtype is not torch.float32)
+    return region, torch.amp.GradScaler(kind, enabled=dtype is torch.float16)
+
+
+# %% wrong: asks the GPU, whatever the caller has asked for
+# says: The dtype that the caller asked for was not used.
+# earns: 1 of 2
+# caught: hidden
+def make_amp(device, dtype=None):
+    no_cuda(device)
+    kind = device.split(":")[0]
+    dtype = chosen(kind, None if kind == "cuda" and dtype is torch.float16 else dtype)
+    region = functools.partial(torch.autocast, kind, dtype=dtype, enabled=dtype is not torch.float32)
+    return region, torch.amp.GradScaler(kind, enabled=dtype is torch.float16)
+
+
+# %% wrong: autocast stays off afterwards where float32 was asked for
+# says: After the region the caller's own region must be on again.
+# earns: 1 of 2
+# corner: caller's modes
+# caught: hidden
+def make_amp(device, dtype=None):
+    no_cuda(device)
+    kind = device.split(":")[0]
+    dtype = chosen(kind, dtype)
+
+    @contextlib.contextmanager
+    def off():
+        torch.set_autocast_enabled(kind, False)
+        yield
+
+    region = off if dtype is torch.float32 else functools.partial(torch.autocast, kind, dtype=dtype)
+    return region, torch.amp.GradScaler(kind, enabled=dtype is torch.float16)
+
+
+# %% wrong: switches autocast on and not off
+# says: Autocast is still on after the region.
+# earns: 0 of 2
+def make_amp(device, dtype=None):
+    no_cuda(device)
+    kind = device.split(":")[0]
+    dtype = chosen(kind, dtype)
+
+    @contextlib.contextmanager
+    def on():
+        torch.set_autocast_dtype(kind, dtype)
+        torch.set_autocast_enabled(kind, dtype is not torch.float32)
+        yield
+
+    return on, torch.amp.GradScaler(kind, enabled=dtype is torch.float16)

@@ -772,3 +772,70 @@ class LossScaler:
 
     def load_state_dict(self, state):
         self.s, self.good = state["s"], state["good"]
+
+
+# %% wrong: step says what it did in words
+# says: Yours returned
+# earns: 0 of 3
+class LossScaler(Base):
+    def step(self, optimizer):
+        return "stepped" if super().step(optimizer) else "skipped"
+
+
+# %% wrong: grows after each good iteration
+# says: After one good iteration the scale must still be the same.
+# says: The scale must grow only after growth_interval good iterations IN A ROW; a skipped one restarts the count.
+# earns: 0 of 3
+class LossScaler(Base):
+    def __init__(self, init_scale=65536.0, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000):
+        super().__init__(init_scale, growth_factor, backoff_factor, 1)
+
+
+# %% wrong: quarters the scale
+# says: The scale must be halved each time; it was
+# says: One optimizer's inf must not keep the other from stepping, but it does shrink the scale (once per iteration).
+# earns: 0 of 3
+class LossScaler(Base):
+    def update(self):
+        if any(self.found.values()):
+            self.now *= self.backoff
+        super().update()
+
+
+# %% wrong: a refused unscale_ divides before it refuses
+# says: A refused second call, or step after unscale_, has changed the gradients.
+# says: The gradients or weights are not those of torch.amp.GradScaler: unscale_ divides every gradient of its optimizer once, even if one of them is inf or nan.
+# earns: 0 of 3
+class LossScaler(Base):
+    def unscale_(self, optimizer):
+        for g in grads_of(optimizer) if id(optimizer) in self.found else []:
+            g.div_(2)
+        super().unscale_(optimizer)
+
+
+# %% wrong: steps twice where unscale_ came first
+# says: The weights or gradients are wrong.
+# says: Each iteration makes one step.
+# earns: 0 of 3
+class LossScaler(Base):
+    def step(self, optimizer):
+        if id(optimizer) in self.found and id(optimizer) not in self.stepped and not self.found[id(optimizer)]:
+            optimizer.step()
+        return super().step(optimizer)
+
+
+# %% wrong: a step that is half as long again
+# says: The weights are not those of a step with the unscaled gradients.
+# says: The gradients or weights are not those of torch.amp.GradScaler: unscale_ divides every gradient of its optimizer once, even if one of them is inf or nan.
+# earns: 0 of 3
+class LossScaler(Base):
+    def step(self, optimizer):
+        if id(optimizer) not in self.found:
+            self.unscale_(optimizer)
+        kept = [g.clone() for g in grads_of(optimizer)]
+        for g in grads_of(optimizer):
+            g.mul_(1.5)
+        done = super().step(optimizer)
+        for g, old in zip(grads_of(optimizer), kept):
+            g.copy_(old)
+        return done

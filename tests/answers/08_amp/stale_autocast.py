@@ -259,3 +259,86 @@ def fit(model, optimizer, batches):
         optimizer.step()
         losses.append(loss.item())
     return losses
+
+
+# %% wrong: the mean of all losses
+# says: Return a list with one float per batch.
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 2
+def fit(model, optimizer, batches):
+    losses = []
+    for x, y in batches:
+        with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+            loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return sum(losses) / len(losses)
+
+
+# %% wrong: losses as tensors
+# says: The losses must be Python floats.
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 2
+def fit(model, optimizer, batches):
+    losses = []
+    for x, y in batches:
+        with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+            loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return losses
+
+
+# %% wrong: adds the losses up
+# says: The losses are not those of a loop in which each forward sees the last step.
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 2
+def fit(model, optimizer, batches):
+    losses = []
+    for x, y in batches:
+        with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+            loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item() + sum(losses[-1:]))
+    return losses
+
+
+# %% wrong: a step more at the end
+# says: The weights are not those of one step per batch.
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 2
+def fit(model, optimizer, batches):
+    losses = []
+    for x, y in [*batches, batches[-1]]:
+        with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+            loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses[:-1]
+
+
+# %% wrong: stops where the model raises
+# says: What the model raises must reach the caller.
+# earns: 1 of 2
+# caught: hidden
+def fit(model, optimizer, batches):
+    losses = []
+    try:
+        for x, y in batches:
+            with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+                loss = F.mse_loss(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    except Exception:
+        return losses
+    return losses
