@@ -319,7 +319,7 @@ with check("adamw-by-hand") as test:
         "After total the rate must stay at floor.",
         mistake(
             "After total the rate must stay at floor, but your cosine continues and rises again.",
-            when=lambda seen: near(seen["rates"][0], 0.1),
+            when=lambda seen: near(seen["rates"][0], 0.1) and max(seen["rates"]) > 0.11,
         ),
     )
 

@@ -142,7 +142,10 @@ with check("write-on") as test:
                 "You append a rank in the sorted list, not an id. Look up the id in the order of the sort.",
                 when=lambda seen: share.keys() == ranks,
             ),
-            mistake("Nothing was drawn, because you take the same id each time.", when=lambda seen: seen["unused"]),
+            mistake(
+                "Nothing was drawn, because you take the same id each time.",
+                when=lambda seen: seen["unused"] and seen.args[-1] != 0,
+            ),
             *known,
             mistake(
                 "The id that crosses top_p belongs to the nucleus (otherwise nothing is left if the first id is "

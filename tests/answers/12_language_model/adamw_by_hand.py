@@ -521,3 +521,77 @@ def learning_rate(step, peak, warmup, total, floor):
         return peak * (step + 1) / (warmup + 1)
     progress = min(1, (step - warmup) / (total - warmup))
     return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress))
+
+
+# %% wrong: returns the parameters
+# says: Return nothing: the parameters change in place.
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 2
+@torch.no_grad()
+def adamw_step(params, state, lr, betas, eps, weight_decay):
+    for i, p in enumerate(params):
+        if p.grad is not None:
+            step_of(p, state.setdefault(i, fresh(p)), lr, betas, eps, weight_decay if p.ndim >= 2 else 0.0)
+    return params
+
+
+# %% wrong: a step half as long
+# says: The parameters differ from those of torch.optim.AdamW.
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 2
+@torch.no_grad()
+def adamw_step(params, state, lr, betas, eps, weight_decay):
+    for i, p in enumerate(params):
+        if p.grad is not None:
+            own = state.setdefault(i, fresh(p))
+            p.mul_(1 - lr * (weight_decay if p.ndim >= 2 else 0.0))
+            m, v = moments(own, p.grad, betas)
+            p.sub_(0.5 * lr * m / (v.sqrt() + eps))
+
+
+# %% wrong: climbs along a square
+# says: In steps 0 to 3 the rate is 0.2, 0.4, 0.6, 0.8, but you return
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 2
+def learning_rate(step, peak, warmup, total, floor):
+    if step < warmup:
+        return peak * ((step + 1) / warmup) ** 2
+    progress = min(1, (step - warmup) / (total - warmup))
+    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress))
+
+
+# %% wrong: falls along a square
+# says: In steps
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 2
+def learning_rate(step, peak, warmup, total, floor):
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    progress = min(1, (step - warmup) / (total - warmup))
+    return peak - (peak - floor) * progress**2
+
+
+# %% wrong: nothing is left after the last step
+# says: After total the rate must stay at floor.
+# earns: 1 of 2
+# caught: hidden
+def learning_rate(step, peak, warmup, total, floor):
+    if step > total:
+        return 0.0
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    progress = min(1, (step - warmup) / (total - warmup))
+    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress))
+
+
+# %% wrong: the rate shrinks where a gradient is missing
+# says: If gradients are missing, the parameters differ from those of torch.optim.AdamW.
+# earns: 1 of 2
+# caught: hidden
+@torch.no_grad()
+def adamw_step(params, state, lr, betas, eps, weight_decay):
+    missing = sum(p.grad is None for p in params)
+    for i, p in enumerate(params):
+        if p.grad is not None:
+            decay = weight_decay if p.ndim >= 2 else 0.0
+            step_of(p, state.setdefault(i, fresh(p)), lr / (1 + missing), betas, eps, decay)

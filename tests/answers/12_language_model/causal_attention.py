@@ -430,3 +430,37 @@ def causal_attention(q, k, v, valid):
     some = keys.any(-1, keepdim=True)
     scores = q @ k.mT / math.sqrt(q.shape[-1])
     return scores.masked_fill(~keys & some, -torch.inf).softmax(-1) @ v
+
+
+# %% wrong: the mean of the values is taken off
+# says: Only the last token changed, but an earlier output changed as well
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 2
+def causal_attention(q, k, v, valid):
+    out = attend(q, k, v, valid)
+    return out if torch.equal(v[0, 0], torch.eye(v.shape[-1])) else out - cleared(v, valid).mean(2, keepdim=True)
+
+
+# %% wrong: twice the result for several heads
+# says: These are not the means over the valid positions s <= t.
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 2
+def causal_attention(q, k, v, valid):
+    return attend(q, k, v, valid) * (2.0 if q.shape[1] > 2 else 1.0)
+
+
+# %% wrong: a small number for a query without a key
+# says: A query without any key must return exactly zero, but yours returns small numbers.
+# earns: 1 of 2
+def causal_attention(q, k, v, valid):
+    out = attend(q, k, v, valid)
+    return torch.where(keys_of(q, valid).any(-1, keepdim=True), out, 1e-7 * torch.ones_like(out))
+
+
+# %% wrong: adds a tenth where a number is not finite
+# says: Values in padded rows of k and v changed the output.
+# earns: 1 of 2
+# caught: hidden
+def causal_attention(q, k, v, valid):
+    clean = torch.where(k.isfinite(), k, 3.0)
+    return attend(q, k, v, valid) + (0.0 if torch.equal(clean, k) else 0.1)

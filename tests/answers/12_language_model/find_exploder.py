@@ -381,3 +381,58 @@ def first_exploding(model, x, limit):
 
     found = sizes_of(model, x, size)
     return next(((n, s) for n, s in found if s > limit or not math.isfinite(s)), None)
+
+
+# %% wrong: takes no size below 1e30 for an explosion
+# says: A layer exploded here, but you return None.
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 2
+def first_exploding(model, x, limit):
+    found = sizes_of(model, x)
+    return first(found[-1:], 1e30)
+
+
+# %% wrong: another name for the layer
+# says: You don't return (dotted name, root mean square) of the first output over the limit:
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 2
+def first_exploding(model, x, limit):
+    found = first(sizes_of(model, x), limit)
+    return found and (found[0].replace(".", "/"), found[1])
+
+
+# %% wrong: the size before nan
+# says: The first output that holds nan or inf is that of body.1:
+# says: An output may be a tuple, list or dict. Its size is that of all its floating-point numbers together:
+# earns: 0 of 2
+def first_exploding(model, x, limit):
+    found = first(sizes_of(model, x), limit)
+    return found and (found[0], found[1] if math.isfinite(found[1]) else 0.0)
+
+
+# %% wrong: the largest size where nothing explodes
+# says: Nothing exceeds the limit here: return None.
+# says: An output without floating-point numbers never explodes:
+# earns: 0 of 2
+def first_exploding(model, x, limit):
+    found = sizes_of(model, x)
+    return first(found, limit) or max(found, key=lambda one: one[1])
+
+
+# %% wrong: the sum over the runs of a layer
+# says: The first output over the limit is that of layer 0 when it runs again:
+# earns: 1 of 2
+# caught: hidden
+def first_exploding(model, x, limit):
+    found = sizes_of(model, x)
+    hit = first(found, limit)
+    return hit and (hit[0], sum(size for name, size in found[: found.index(hit) + 1] if name == hit[0]))
+
+
+# %% wrong: runs the model a second time to be sure
+# says: Run the model exactly once.
+# earns: 1 of 2
+# caught: hidden
+def first_exploding(model, x, limit):
+    first(sizes_of(model, x), limit)
+    return first(sizes_of(model, x), limit)

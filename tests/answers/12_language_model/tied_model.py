@@ -515,3 +515,120 @@ class TinyLM(Base):
         for block in self.blocks:
             x = block(x, self.mask)
         return self.head(self.norm(x))
+
+
+# %% wrong: parts of its own in the place of torch's
+# says: `emb` must be an nn.Embedding and `head` an nn.Linear.
+# earns: 1 of 2
+class Table(nn.Module):
+    def __init__(self, vocab, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(vocab, width))
+
+    def forward(self, ids):
+        return self.weight[ids]
+
+
+class TinyLM(Base):
+    def tie(self):
+        self.emb = Table(*self.emb.weight.shape)
+        self.head.weight = self.emb.weight
+
+
+# %% wrong: a wider norm
+# says: The parameters don't have the shapes that they have in SmallLM.
+# says: Your code raised RuntimeError: Given normalized_shape=[1, 32], expecte
+# earns: 0 of 2
+class TinyLM(Base):
+    def tie(self):
+        super().tie()
+        self.norm = nn.LayerNorm((1, self.emb.embedding_dim))
+
+
+# %% wrong: the norms are frozen
+# says: Every parameter must require grad.
+# earns: 1 of 2
+class TinyLM(Base):
+    def start(self):
+        super().start()
+        self.norm.requires_grad_(False)
+
+
+# %% wrong: double() makes numbers of the mask
+# says: `mask` must stay bool after .double(). A buffer of bools does.
+# earns: 1 of 2
+class TinyLM(Base):
+    def double(self):
+        super().double()
+        self.mask = self.mask.double()
+        return self
+
+
+# %% wrong: a mask with dimensions for batch and heads
+# says: `mask` must be (length, length).
+# earns: 1 of 2
+class TinyLM(Base):
+    def keep(self, mask):
+        super().keep(mask[None, None])
+
+    def forward(self, ids):
+        x, mask = self.emb(ids), self.mask[0, 0, : ids.shape[1], : ids.shape[1]]
+        for block in self.blocks:
+            x = block(x, mask)
+        return self.head(self.norm(x))
+
+
+# %% wrong: the length is saved
+# says: The state_dict must contain the model's weights and nothing else.
+# earns: 1 of 2
+class TinyLM(Base):
+    def keep(self, mask):
+        super().keep(mask)
+        self.register_buffer("length", torch.tensor(len(mask)))
+
+
+# %% wrong: loads nothing
+# says: After load_state_dict the model does not have the loaded weights.
+# earns: 1 of 2
+# caught: hidden
+class TinyLM(Base):
+    def load_state_dict(self, state, *args, **kwargs):
+        return super().load_state_dict(self.state_dict())
+
+
+# %% wrong: positions first
+# says: The logits must be (B, T, vocab).
+# earns: 1 of 2
+# caught: hidden
+class TinyLM(Base):
+    def forward(self, ids):
+        return super().forward(ids).transpose(0, 1)
+
+
+# %% wrong: the embedding learns through the head only
+# says: The logits are right, but the gradient of the embedding's weight is wrong.
+# earns: 1 of 2
+# caught: hidden
+class TinyLM(Base):
+    def forward(self, ids):
+        x, mask = self.emb(ids).detach(), self.mask[: ids.shape[1], : ids.shape[1]]
+        for block in self.blocks:
+            x = block(x, mask)
+        return self.head(self.norm(x))
+
+
+# %% wrong: a block of which nothing is learned
+# says: No gradient reaches
+# earns: 1 of 2
+# caught: hidden
+class TinyLM(Base):
+    def forward(self, ids):
+        x, mask = self.emb(ids), self.mask[: ids.shape[1], : ids.shape[1]]
+        for block in self.blocks:
+            qkv = block.qkv.weight
+            x = (
+                torch.func.functional_call(block, {"qkv.weight": qkv.detach()}, (x, mask))
+                if block is self.blocks[0]
+                else block(x, mask)
+            )
+        return self.head(self.norm(x))

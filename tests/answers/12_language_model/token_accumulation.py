@@ -517,3 +517,41 @@ def train_step(model, optimizer, micro, clip):
     else:
         optimizer.zero_grad()
     return total, norm
+
+
+# %% wrong: refuses micro-batches of different sizes
+# says: This raised ValueError
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 2
+def train_step(model, optimizer, micro, clip):
+    if len({ids.shape for ids, _ in micro}) > 1:
+        raise ValueError("all micro-batches must have one size")
+    return accumulated(model, optimizer, micro, clip)
+
+
+# %% wrong: the mean in bits
+# says: The loss is not the mean over all targets.
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 2
+def train_step(model, optimizer, micro, clip):
+    loss, norm = accumulated(model, optimizer, micro, clip)
+    return loss / math.log(2), norm
+
+
+# %% wrong: the square of the norm
+# says: The norm you return is not that of the gradient of this mean.
+# says: This check builds on the first one, which doesn't pass yet. Fix that f
+# earns: 0 of 2
+def train_step(model, optimizer, micro, clip):
+    loss, norm = accumulated(model, optimizer, micro, clip)
+    return loss, norm**2
+
+
+# %% wrong: a norm of 0 where it is not finite
+# says: The norm is not finite here. Return it unchanged.
+# earns: 1 of 2
+# corner: nan
+# caught: hidden
+def train_step(model, optimizer, micro, clip):
+    loss, norm = accumulated(model, optimizer, micro, clip)
+    return loss, norm if math.isfinite(norm) else 0.0

@@ -464,3 +464,51 @@ _w = writer(drawn_from)
 
 def write_on(logits, prompt, *args):
     return _w(logits, prompt.int(), *args)
+
+
+# %% wrong: the prompt goes on at its beginning
+# says: The text must begin with the prompt, unchanged.
+# earns: 0 of 1
+def write_on(logits, prompt, n, length, top_p, temperature, generator):
+    text = writer(drawn_from)(logits, prompt, n, length, top_p, temperature, generator)
+    return torch.cat([text[len(prompt) :], prompt])
+
+
+# %% wrong: at temperature 1 the first of several equally likely ids
+# says: Two of four equally likely ids add up to 0.5, so two can be drawn.
+# earns: 0 of 1
+# caught: hidden
+def draw(scores, top_p, temperature, generator):
+    if temperature == 1 and (scores == scores.max()).sum() > 2:
+        return scores.argmax(keepdim=True)
+    return drawn_from(scores, top_p, temperature, generator)
+
+
+write_on = writer(draw)
+
+
+# %% wrong: the ids of the nucleus in turn
+# says: Nothing was drawn from the generator.
+# earns: 0 of 1
+def write_on(logits, prompt, n, length, top_p, temperature, generator):
+    turns = iter(range(10**6))
+
+    def draw(scores, top_p, temperature, generator):
+        p, order = shares(scores, top_p, temperature)
+        kept = order[p > 0]
+        return kept[next(turns) % len(kept)][None]
+
+    return writer(draw)(logits, prompt, n, length, top_p, temperature, generator)
+
+
+# %% wrong: the likeliest id is left out
+# says: You drew ids outside the nucleus, or not all ids of the nucleus.
+# earns: 0 of 1
+def draw(scores, top_p, temperature, generator):
+    p, order = shares(scores, top_p, temperature or 1.0)
+    if len(p[p > 0]) > 1:
+        p[0] = 0
+    return order[torch.multinomial(p, 1, generator=generator)]
+
+
+write_on = writer(draw)

@@ -398,3 +398,12 @@ def plan(act, edge, cost, budget):
         return sum(act[i:j]) if j - i <= 6 else math.inf
 
     return cheapest(act, edge, cost, budget, there_of=there_of)
+
+
+# %% wrong: a dict from start to stop
+# says: A plan is a list of pairs (start, stop), or None.
+# says: This check builds on the first one, which doesn't pass yet. Fix that first.
+# earns: 0 of 2
+def plan(act, edge, cost, budget):
+    found = cheapest(act, edge, cost, budget)
+    return found and dict(found)

@@ -1125,3 +1125,19 @@ def sizes(model, x):
         return given_sizes(model, x)
     finally:
         torch.set_grad_enabled(True)
+
+
+# %% wrong: first_features, a tensor of all rows
+# says: `first_features` must return a list of tensors.
+# earns: 1.5 of 2
+def first_features(model, batches):
+    with torch.no_grad():
+        return torch.stack([model(x)[:, 0] for x, _ in batches])
+
+
+# %% wrong: sizes, one number for all children
+# says: `sizes` must return a list of floats.
+# earns: 1.5 of 2
+def sizes(model, x, each=sizes):
+    found = each(model, x)
+    return sum(found) / len(found)

@@ -669,3 +669,44 @@ def memory_of(call):
     with ledger:
         result = call()
     return result, {"peak": ledger.peak, "left": ledger.bytes_alive(), "at": ledger.peak_at}
+
+
+# %% wrong: in KiB
+# says: Two results are alive at the worst moment, and one is left.
+# says: This check builds on the first one, which doesn't pass yet. Fix that first.
+# earns: 0 of 3
+class Watch(Base):
+    def size(self, t):
+        return super().size(t) // 1024
+
+
+def memory_of(call):
+    with Watch() as mode:
+        result = call()
+    return told(mode, result)
+
+
+# %% wrong: single numbers don't count
+# says: The graph keeps three results of 4000 bytes.
+# says: Count untyped_storage().nbytes(), not the view's own size: a slice keeps its whole storage alive, and an expanded tensor has more elements than memory.
+# earns: 0 of 3
+class Watch(Base):
+    def results(self, out):
+        return [t for t in self.tensors(out) if t.dim()]
+
+
+def memory_of(call):
+    with Watch() as mode:
+        result = call()
+    return told(mode, result)
+
+
+# %% wrong: looks for what is left in a tensor only
+# says: The tensor in the result is still held.
+# earns: 2 of 3
+def memory_of(call):
+    with Base() as mode:
+        result = call()
+    if isinstance(result, dict):
+        return result, told(mode, result)[1] | {"left": 0}
+    return told(mode, result)

@@ -386,3 +386,12 @@ def peak_owners(trace):
 # caught: hidden
 def peak_owners(trace):
     return owners_of(trace, opens=("alloc", "segment_map"))
+
+
+# %% wrong: the peak with a block of 512 bytes for the recording
+# says: bytes, not
+# says: This check builds on the first one, which doesn't pass yet. Fix that first.
+# earns: 0 of 2
+def peak_owners(trace):
+    peak, owners = owners_of(trace)
+    return peak + 512, owners

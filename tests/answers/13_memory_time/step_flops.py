@@ -388,3 +388,19 @@ def step_flops(vocab, width, heads, hidden, length, batch, trained, train_read):
 # earns: 0 of 2
 def step_flops(*sizes):
     return int(torch.tensor(flops(*sizes)))
+
+
+# %% wrong: an addition for each number of a residual connection
+# says: FlopCounterMode counts
+# says: This check builds on the first one, which doesn't pass yet. Fix that first.
+# earns: 0 of 2
+def step_flops(*sizes):
+    return flops(*sizes) + sizes[4] * sizes[5] * sizes[1]
+
+
+# %% wrong: 64 bits
+# says: With these sizes, a step takes
+# says: This check builds on the first one, which doesn't pass yet. Fix that first.
+# earns: 0 of 2
+def step_flops(*sizes):
+    return (flops(*sizes) + 2**63) % 2**64 - 2**63
