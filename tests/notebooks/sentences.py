@@ -1,7 +1,7 @@
 """The sentences that check cells can say, as they stand in their source, and which of them the wrong answers hear.
 
-A sentence of an f-string, or with "{detail}" in it, has gaps. A line `# says: …` of an answer hears the sentence, or
-the sentences, in which most of its letters stand.
+A sentence of an f-string, or with "{detail}" or "{}" in it, has gaps. A line `# says: …` of an answer hears the
+sentence, or the sentences, in which most of its letters stand.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _sentences(node: ast.AST, others: set[int]) -> Iterator[str]:
 def _text_of(node: ast.AST) -> str | None:
     match node:
         case ast.Constant(str(text)):
-            return re.sub(r"\{\w+\}", GAP, text)
+            return re.sub(r"\{\w*\}", GAP, text)
         case ast.JoinedStr(values):
             return "".join(_text_of(one) or GAP for one in values)
         case ast.BinOp(left, ast.Add(), right):

@@ -424,3 +424,20 @@ def fit(model, x, y, epochs, lr, batch_size):
             opt.step()
             total += loss.item() * len(yb)
     return total / len(x)
+
+
+# %% wrong: warns by itself
+# says: There is still a warning, because predictions and targets have different shapes.
+# earns: 0 of 2
+def loss_of(prediction, target):
+    if prediction.shape != target.shape:
+        warnings.warn("the shapes differ", UserWarning, stacklevel=2)
+    return checked(prediction, target)
+
+
+fit = training(loss_of)
+
+# %% wrong: the sum over the samples
+# says: You return the sum over the samples instead of their mean.
+# earns: 1 of 2
+fit = training(checked, result=lambda batches: sum(loss * size for loss, size in batches))

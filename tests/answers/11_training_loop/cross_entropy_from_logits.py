@@ -617,3 +617,36 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     if label_smoothing > 0:
         nll = (1 - label_smoothing) * nll - label_smoothing * log_p.mean(-1)
     return nll.mean()
+
+
+# %% wrong: a nan in an ignored row adds a hundredth
+# says: The content of an ignored row (nan, inf, huge numbers) reaches the
+# earns: 1 of 2
+# corner: nan
+# caught: hidden
+def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
+    loss = from_log_p(log_p_of)(logits, target, label_smoothing=label_smoothing, ignore_index=ignore_index)
+    rest = logits[target == ignore_index]
+    return loss + 0.01 * rest.isnan().any()
+
+
+# %% wrong: smoothing over all rows
+# says: The smoothed loss is wrong: your code counts ignored rows, or the shares of the classes are wrong.
+# earns: 1 of 2
+# caught: hidden
+def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
+    loss = from_log_p(log_p_of)(logits, target, label_smoothing=label_smoothing, ignore_index=ignore_index)
+    return loss * (1 + label_smoothing * (target == ignore_index).float().mean().item())
+
+
+# %% wrong: the largest logit of the rows that count
+# says: If no row is left, there is nothing to take a maximum of, but the result must be nan.
+# earns: 1 of 2
+# corner: empty
+# caught: hidden
+def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
+    refuse(logits, target, ignore_index)
+    kept = logits[target != ignore_index]
+    if label_smoothing:
+        kept.max()
+    return from_log_p(log_p_of)(logits, target, label_smoothing=label_smoothing, ignore_index=ignore_index)

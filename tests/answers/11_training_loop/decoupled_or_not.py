@@ -320,3 +320,45 @@ def is_decoupled(make_optimizer):
     if w.item() == 1000.0:
         raise ValueError("no decay")
     return 1000.0 - w.item() > 1
+
+
+# %% wrong: a boolean of torch
+# says: NumPy's and torch's booleans are not Python's: convert them with bool().
+# earns: 0 of 1
+def is_decoupled(make_optimizer):
+    small, large = changes(make_optimizer, [1.0, 100.0])
+    if small == large == 0:
+        raise ValueError("no decay")
+    return torch.tensor(large) > 10 * torch.tensor(small)
+
+
+# %% wrong: every decay is coupled
+# says: AdamW's is decoupled, and you returned False.
+# earns: 0 of 1
+def is_decoupled(make_optimizer):
+    small, large = changes(make_optimizer, [1.0, 100.0])
+    if small == large == 0:
+        raise ValueError("no decay")
+    return False
+
+
+# %% wrong: by the class, seen in a step
+# says: Adam and NAdam have decoupled_weight_decay=True as well as False: neither the class nor its name tells which decay it is. Compare how far two weights move.
+# earns: 0 of 1
+def is_decoupled(make_optimizer):
+    small, large = changes(make_optimizer, [1.0, 100.0])
+    if small == large == 0:
+        raise ValueError("no decay")
+    weights = [nn.Parameter(torch.ones(2, dtype=torch.float64))]
+    kind = type(make_optimizer(weights)).__name__
+    return large > 10 * small if kind not in ("Adam", "NAdam") else False
+
+
+# %% wrong: a boolean of NumPy's
+# says: NumPy's and torch's booleans are not Python's: convert them with bool().
+# earns: 0 of 1
+def is_decoupled(make_optimizer):
+    small, large = changes(make_optimizer, [1.0, 100.0])
+    if small == large == 0:
+        raise ValueError("no decay")
+    return torch.tensor([large, 10 * small]).numpy().argmax() == torch.zeros(1, dtype=torch.int64).numpy()[0]

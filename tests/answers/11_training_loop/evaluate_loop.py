@@ -484,3 +484,14 @@ def evaluate(model, loader, loss_fn):
     if not size:
         raise ValueError("empty")
     return test_loss / num_batches, correct / size
+
+
+# %% wrong: turns the flag of the last module round
+# says: A training flag has changed. Restore the flag of each module.
+# earns: 1 of 2
+def evaluate(model, loader, loss_fn):
+    modules = list(model.modules())
+    with evaluating(model):
+        found = mean_of(model, loader, loss_fn)
+    modules[-1].training = not modules[-1].training
+    return found

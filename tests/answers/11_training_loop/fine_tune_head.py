@@ -653,3 +653,25 @@ def prepare(model, state, num_classes, lr_body, lr_head):
         model.body.eval()
         model.body.train = lambda mode=True: model.body
     return torch.optim.SGD(groups, momentum=0.9)
+
+
+# %% wrong: one class more
+# says: The weights of model.fc don't have the shapes that the new classes need.
+# says: model.fc does not have as many outputs as there are new classes.
+# earns: 0 of 2
+prepare = with_parts(replace=lambda model, classes: new_head(model, classes + 1))
+
+
+# %% wrong: a hook that halves the first gradient
+# says: The first step of training does not move a parameter by its rate times its gradient.
+# says: The first step does not move the head by its rate times its gradient.
+# earns: 0 of 2
+def optimizer(model, lr_body, lr_head):
+    found = optimizer_of(model, lr_body, lr_head)
+    found.register_step_pre_hook(
+        lambda optimizer, args, kwargs: [p.grad.mul_(0.5) for p in model.fc.parameters()] and None
+    )
+    return found
+
+
+prepare = with_parts(optimizer=optimizer)

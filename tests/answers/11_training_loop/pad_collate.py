@@ -438,3 +438,12 @@ def pad_collate(batch, pad_value=0):
     lengths = torch.tensor([len(x) for x in xs])
     x = torch.nn.utils.rnn.pad_sequence(list(xs), batch_first=True, padding_value=pad_value)
     return {"x": x, "mask": torch.arange(x.shape[1]) <= lengths[:, None], "length": lengths, "label": torch.tensor(ys)}
+
+
+# %% wrong: a mask for each number
+# says: The mask has one value per step, not one per number. Compute it from the lengths.
+# earns: 0 of 2
+def pad_collate(batch, pad_value=0):
+    found = with_parts(batch, pad_value)
+    mask = found["mask"].reshape(*found["mask"].shape, *[1] * (found["x"].dim() - 2))
+    return found | {"mask": mask.expand(found["x"].shape).clone()}
