@@ -400,6 +400,8 @@ class LinearFn(torch.autograd.Function):
 
 # %% wrong: a function
 # says: LinearFn must stay a class with apply, an autograd.Function:
+# says: has no attribute 'apply'
+# says: The bias may be left out or None: your code raised AttributeError
 # earns: 0 of 2
 def LinearFn(x, weight, bias=None):
     return F.linear(x, weight, bias)

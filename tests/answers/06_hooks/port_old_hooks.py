@@ -771,7 +771,6 @@ def gradient_report(model, x, loss_fn):
 # %% wrong: what is in .grad counts as the gradient
 # says: The report contains what was in .grad before the call. Report the gradients of this loss only.
 # earns: 2 of 3
-# caught: hidden
 def gradient_report(model, x, loss_fn):
     report = reported(model, x, loss_fn)
     for name, layer in leaves_of(model).items():
