@@ -202,7 +202,7 @@ def is_decoupled(make_optimizer):
 
 
 # %% wrong: a tensor
-# says: Return True or False, a Python bool.
+# says: NumPy's and torch's booleans are not Python's: convert them with bool().
 # earns: 0 of 1
 def is_decoupled(make_optimizer):
     small, large = changes(make_optimizer, (1.0, 1000.0))
@@ -362,3 +362,13 @@ def is_decoupled(make_optimizer):
     if small == large == 0:
         raise ValueError("no decay")
     return torch.tensor([large, 10 * small]).numpy().argmax() == torch.zeros(1, dtype=torch.int64).numpy()[0]
+
+
+# %% wrong: in words
+# says: Return True or False, a Python bool.
+# earns: 0 of 1
+def is_decoupled(make_optimizer):
+    small, large = changes(make_optimizer, [1.0, 100.0])
+    if small == large == 0:
+        raise ValueError("no decay")
+    return "decoupled" if large > 10 * small else "coupled"
