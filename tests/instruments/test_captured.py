@@ -8,7 +8,14 @@ import torch._dynamo
 
 from torchkata.instruments.break_map import OFFENDERS, break_map
 from torchkata.instruments.cache_story import STORIES, cache_story
-from torchkata.instruments.captured import Counting, fresh_compiler, graphs_after, logged, settings_changed
+from torchkata.instruments.captured import (
+    Counting,
+    fresh_compiler,
+    graphs_after,
+    instruments_used,
+    logged,
+    settings_changed,
+)
 from torchkata.instruments.cut import cut_of
 
 
@@ -28,6 +35,18 @@ def test_graphs_and_runs_are_counted():
         for args in sizes(5, 5, 6):
             compiled(*args)
     assert (len(backend.graphs), backend.runs) == (2, 3)
+
+
+def test_the_instruments_that_are_used_are_named():
+    with instruments_used() as outer:
+        with instruments_used() as inner:
+            graphs_after(lambda x: x + 1, (torch.ones(2),))
+        cut_of(lambda x: x.exp(), [torch.ones(2, requires_grad=True)], recompute=False)
+    graphs_after(lambda x: x + 1, (torch.ones(2),))
+    assert (inner, outer) == ({"Counting"}, {"Counting", "cut_of"})
+    with instruments_used() as used, fresh_compiler():
+        torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+    assert used == set()
 
 
 def test_the_compiler_is_left_as_it_was_found():
