@@ -225,16 +225,17 @@ def judge_events(seen, mebibytes, events, sentence=""):
 
 
 misread = {
-    "The smallest free block that is large enough is taken, and of equal ones that at the lowest address.": [
+    "`malloc` must take the smallest free block that is large enough, and of equal blocks the one at the lowest "
+    "address.": [
         misread_blocks.TakesTheFirst,
         misread_blocks.TakesTheLowest,
         misread_blocks.TakesTheLargest,
         misread_blocks.TakesTheHighestOfEquals,
     ],
-    "A block that is much larger than the request is split, and the rest is a free block of its own.": [
+    "A block that is much larger than the request is split, and the rest becomes a free block.": [
         misread_blocks.NeverSplits
     ],
-    "Of a block that is split, the request gets the lower part; the rest lies behind it.": [
+    "When a block is split, the request gets the lower part, and the rest comes after it.": [
         misread_blocks.TakesTheUpperPart
     ],
     "In the large pool a rest of 1 MiB or less is not split off: the request gets the whole block, and allocated "
@@ -243,7 +244,7 @@ misread = {
         misread_blocks.SplitsAlways,
         misread_blocks.SplitsOffJustOneMiB,
     ],
-    "In the small pool a rest of 512 bytes is split off already.": [misread_blocks.KeepsJust512],
+    "In the small pool even a rest of 512 bytes is split off.": [misread_blocks.KeepsJust512],
     "A block that becomes free merges with its free neighbours on both sides, in the same segment.": [
         misread_blocks.NeverMelts,
         misread_blocks.MeltsToTheRight,
@@ -252,8 +253,8 @@ misread = {
     "Two segments are two pieces of memory, even if their addresses touch. They never merge into one.": [
         misread_blocks.MeltsAcrossSegments
     ],
-    "There are two pools: requests up to 1 MiB live in small segments of 2 MiB, larger ones never do, and neither pool "
-    "takes from the other.": [
+    "There are two pools: requests up to 1 MiB use small segments of 2 MiB, larger requests never do, and neither "
+    "pool takes from the other.": [
         misread_blocks.OnePool,
         misread_blocks.OneMiBIsLarge,
         misread_blocks.LooksIntoBothPools,
@@ -453,7 +454,7 @@ with check("caching-allocator") as test:
         observe_scenario(run_events, CachingAllocator, 60, events),
         60,
         events,
-        "After a MemoryError the allocator must go on as if nothing had been asked.",
+        "After a MemoryError the allocator must work as if the request had never been made.",
     )
 
     test.hidden("empty_cache with one segment in use, a free one and a free small one")

@@ -149,8 +149,8 @@ with check("fits-and-fails") as test:
     number, asked = too_much(events) or (-1, 0)
     seen.that(
         number < 0,
-        f"With event {number}, {asked:g} MiB are asked for at once. That is more than half of the device, so it is no "
-        "surprise if it fails.",
+        f"With event {number}, {asked:g} MiB are in use or requested at once. That is more than half of the device: "
+        "use at most 50 MiB.",
     )
     fails = failing_event(events)
     seen.that(
@@ -159,7 +159,7 @@ with check("fits-and-fails") as test:
         "large segments must add up to more.",
         mistake(
             "The caching allocator serves every request: when the driver had no room, it got back the segments that "
-            "were entirely free. Something small must live in each large segment.",
+            "were entirely free. Something small must stay in each large segment.",
             when=lambda seen: story_of(events)[2] > 0,
         ),
     )
@@ -200,7 +200,7 @@ with check("fits-and-fails") as test:
         f"With empty_cache() before event {place}, event {still} still finds no room.",
         mistake(
             "empty_cache() right before the request that fails changes nothing: the allocator has just done the same "
-            "by itself. It must come while a segment is entirely free, BEFORE something that lives on moves into it.",
+            "by itself. It must come while a segment is entirely free, BEFORE a block that stays is placed in it.",
             when=lambda seen: place == len(events) - 1,
         ),
     )

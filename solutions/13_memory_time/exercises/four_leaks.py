@@ -228,7 +228,7 @@ with check("four-leaks") as test:
         f"The peak of evaluate grows with the number of batches, from {two['peak']} bytes for two to {six['peak']} "
         f"for six.",
         mistake(
-            "evaluate: the sum holds the graph of every batch. An evaluation needs no graph.",
+            "evaluate: the sum keeps the graph of every batch alive. An evaluation needs no graph.",
             when=lambda seen: seen["peak"] > 2 * two["peak"],
         ),
     )
@@ -287,9 +287,9 @@ with check("four-leaks") as test:
             return [model(x)[:, 0].clone() for x, _ in batches]
 
     whole = (
-        "first_features: what you keep holds more than it shows, because a view holds the whole storage it was cut "
-        "from, such as the model's output or a stack of all rows. Copy each of them. (deepcopy of a view copies the "
-        "whole storage; clone copies what the view shows.)"
+        "first_features: what you keep owns more memory than it shows, because a view keeps the whole storage alive "
+        "that it was cut from, such as the model's output or a stack of all rows. Copy each of them. (deepcopy of a "
+        "view copies the whole storage; clone copies what the view shows.)"
     )
 
     def judge_features(seen, right, sentence):
@@ -300,7 +300,8 @@ with check("four-leaks") as test:
         close = all(torch.allclose(a, b, atol=1e-6) for a, b in zip(seen["features"], right, strict=True))
         seen.that(close, "first_features: the numbers are not those that it returns now.")
         seen.that(
-            not seen["graph"], "first_features: the features hold a graph. You need no_grad (or detach) and a copy."
+            not seen["graph"],
+            "first_features: the features keep a graph alive. You need no_grad (or detach) and a copy.",
         )
         seen.that(seen["owned"] == seen["shown"], sentence, stage="aliasing")
         seen.that(
@@ -453,8 +454,8 @@ with check("four-leaks") as test:
         return [p.detach() for p in model.parameters()], [p.grad for p in model.parameters()]
 
     frames = (
-        "train: the errors that you keep hold the failed batches. An exception holds its traceback, the traceback "
-        "holds frames, and the frames hold their variables (x, loss, the graph)."
+        "train: the errors that you keep also keep the failed batches alive. An exception refers to its traceback, "
+        "the traceback to its frames, and the frames to their variables (x, loss, the graph)."
     )
 
     def judge_errors(seen, name, args, sentence, mixed="train: the weights must be those of the good batches."):
@@ -473,7 +474,8 @@ with check("four-leaks") as test:
         seen.that(close, mixed)
         seen.that(
             seen["good"] == 0,
-            "train: the graph of a good batch is still alive. Who holds its loss or its output, outside the function?",
+            "train: the graph of a good batch is still alive. What refers to its loss or its output, outside the "
+            "function?",
         )
         seen.that(
             all(not a.any() or torch.allclose(a, b, atol=1e-6) for a, b in zip(seen["grads"], grads, strict=True)),
@@ -488,8 +490,8 @@ with check("four-leaks") as test:
     ### BEGIN HIDDEN TESTS
     test.hidden("errors that were raised from others, or while others were handled")
     others = (
-        "train: an error also holds those that it was raised from (__cause__) or while handling which it was raised "
-        "(__context__), each with a traceback. Follow both, at any depth."
+        "train: an error also refers to the error from which it was raised (__cause__) and to the error that was "
+        "being handled (__context__), and each of them has a traceback. Follow both, at any depth."
     )
     for kind in ("from", "during", "apart"):
         judge_errors(observe_scenario(trained, train, kind), "RuntimeError", [kind, 12], others)
@@ -513,7 +515,9 @@ with check("four-leaks") as test:
     test.hidden("other exceptions come out")
     for kind, name in (("value", "ValueError"), ("stopped", "KeyboardInterrupt")):
         seen = observe_scenario(trained, train, kind)
-        seen.that(seen["gone"] == name, "train: only a RuntimeError may be caught; all other exceptions come out.")
+        seen.that(
+            seen["gone"] == name, "train: only a RuntimeError may be caught; all other exceptions must propagate."
+        )
     ### END HIDDEN TESTS
 
 
@@ -646,7 +650,7 @@ with check("four-leaks") as test:
         )
         seen.that(
             names,
-            "sizes: a module has other attributes than before. A forward that you replace must go again: del "
+            "sizes: a module has other attributes than before. If you replace a forward, remove it again: del "
             "module.forward.",
             stage="rule",
         )

@@ -267,10 +267,10 @@ with check("hidden-syncs") as test:
     test.hidden("still no wait")
     judge_waits(three, nine)
     test.hidden("the batches and the model's mode are left as they are")
-    nine.that(nine["left"], "The batches must be left as they are. You changed one of them in place.")
+    nine.that(nine["left"], "The batches must not be changed, and you changed one of them in place.")
     nine.that(
         nine["training"],
-        "The model's training mode must stay as it is. In eval mode dropout is off, so the weights become others.",
+        "The model's training mode must stay as it is. In eval mode dropout is off, so the weights become different.",
     )
     mixed = observe_scenario(one_epoch, train_epoch, "mixed", 3)
     mixed.that(

@@ -433,7 +433,7 @@ with check("peak-ledger") as test:
     judge_numbers(
         seen,
         {"peak": 12000, "left": 4000, "at": "sin"},
-        "An address is used again as soon as its memory has been freed: data_ptr is no name for a storage.",
+        "An address is used again as soon as its memory has been freed: data_ptr doesn't identify a storage.",
         mistake(kept_too_long, when=lambda seen: seen["report"]["peak"] > 100_000),
     )
 
@@ -484,7 +484,7 @@ with check("peak-ledger") as test:
     ### BEGIN HIDDEN TESTS
     moved = (
         "A storage counts with the size that it has when it is made. Either you counted its new size, or you took it "
-        "for another one: when it grows, its address changes, so data_ptr is no name for it."
+        "for another one: when it grows, its address changes, so data_ptr doesn't identify it."
     )
     for kind, idea, sentence in (
         ("looks only", "a view of x", arguments_count),
@@ -519,7 +519,7 @@ with check("peak-ledger") as test:
     judge_numbers(
         seen,
         {"peak": 4000, "left": 0, "at": "exp"},
-        "Your instrument keeps a tensor alive: nobody else holds the result of the last operation any more.",
+        "Your instrument keeps a tensor alive: nothing else refers to the result of the last operation any more.",
     )
 
     test.hidden("the result is a dict")
@@ -539,25 +539,26 @@ with check("peak-ledger") as test:
     seen = observe_scenario(input_held, memory_of)
     seen.that(
         not seen["after"],
-        "Your instrument keeps an input alive after the call has returned. Refer to what existed before weakly.",
+        "Your instrument keeps an input alive after the call has returned. Use weak references to what existed before.",
         stage="rule",
     )
     seen.that(
         not seen["during"],
-        "Your instrument keeps an input alive that the call itself lets go of. Refer to what existed before weakly.",
+        "Your instrument keeps an input alive that nothing in the call refers to any more. Use weak references to "
+        "what existed before.",
         stage="rule",
     )
 
     test.hidden("the call raises a KeyError")
     seen = observe_scenario(ledger_of, memory_of, "wrong")
-    seen.that(seen["raised"] == "KeyError('such a key')", "The exception of the call must come out as it is.")
+    seen.that(seen["raised"] == "KeyError('such a key')", "The exception of the call must propagate unchanged.")
     seen.that(
         not seen["left on"], "After the call has raised, your mode is still switched on: use `with`.", stage="rule"
     )
 
     test.hidden("the call is interrupted by a KeyboardInterrupt")
     seen = observe_scenario(ledger_of, memory_of, "interrupted")
-    seen.that(seen["raised"] == "KeyboardInterrupt('by hand')", "A KeyboardInterrupt must come out as it is.")
+    seen.that(seen["raised"] == "KeyboardInterrupt('by hand')", "A KeyboardInterrupt must propagate unchanged.")
     seen.that(
         not seen["left on"],
         "A KeyboardInterrupt is not an Exception: after it your mode is still switched on. Use `with`.",

@@ -110,9 +110,9 @@ def judge_owners(seen, peak, owners, *mistakes):
 # %% check="peak-owners" points=1
 """A few entries by hand, a block that another stream uses, and the recorded step."""
 with check("peak-owners") as test:
-    adds_all = "Everything that was ever allocated is added up. What counts is what is there at one moment."
+    adds_all = "Everything that was ever allocated is added up. The peak is what is allocated at one moment."
 
-    at_the_end = "This is what is there at the end of the recording, not at the peak."
+    at_the_end = "This is what is allocated at the end of the recording, not at the peak."
 
     not_completed = (
         'A block is there until "free_completed". After "free_requested" another stream may still be using it.'
@@ -123,9 +123,8 @@ with check("peak-owners") as test:
     )
 
     which_frame = (
-        "Frames begin with the innermost. The place is the first frame whose filename has no /torch/ in it, neither "
-        "the first "
-        "of all nor the last."
+        "Frames begin with the innermost. The place is the first frame whose filename doesn't contain /torch/; that "
+        "needn't be the first frame or the last."
     )
 
     def gives(peak, *owners):
@@ -209,7 +208,7 @@ with check("peak-owners") as test:
 
     ### BEGIN HIDDEN TESTS
     test.hidden("blocks from before the recording are freed in it")
-    before = "A block from before the recording is freed in it. It was never counted, so there is nothing to take off."
+    before = "A block from before the recording is freed in it. It was never counted, so nothing may be subtracted."
     trace = [
         entry("free_completed", 131072, 600),
         entry("alloc", 512, 700, "/srv/a/step.py:1"),

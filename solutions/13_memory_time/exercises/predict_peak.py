@@ -98,10 +98,10 @@ with check("predict-peak") as test:
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         return prediction(truth, *([] if is_number else [(value, form)]), *mistakes, because=because)
 
-    nobody = "Without a graph nobody holds the earlier results: each is freed when the next one has been computed."
+    nobody = "Without a graph nothing refers to the earlier results: each is freed when the next one has been computed."
     kept = "exp needs its own result for backward, so every exp in the chain keeps one tensor."
     loop = (
-        "The name y lets go of the old result, and of its graph, only when the new result is complete. So count what "
+        "The name y refers to the old result, and so to its graph, until the new result is complete. So count what "
         "the old graph keeps, and add what is alive while the new one is computed."
     )
     test.points = observe_value(mib_alive).predicts(
@@ -131,14 +131,16 @@ with check("predict-peak") as test:
                 of("left", lambda: w.sin().sin().sigmoid().sum()),
                 (4, "sum keeps a shape and no tensor."),
                 (1, "sin keeps its input. The second sin therefore keeps the result of the first."),
-                because="sin keeps its INPUT: the first keeps x, which existed before, and the second keeps the result "
-                "of the first. sigmoid keeps its own result. Nobody holds the result of the second sin.",
+                because=(
+                    "sin keeps its INPUT: the first keeps x, which existed before, and the second keeps the result of "
+                    "the first. sigmoid keeps its own result. Nothing refers to the result of the second sin."
+                ),
             ),
             "row": item(
                 "row",
                 of("left", lambda: w.detach().exp()[0]),
-                (0, "A row is a view, and a view holds the whole storage."),
-                because="y is one row, a view of the whole result, and it holds the whole storage.",
+                (0, "A row is a view, and a view keeps the whole storage alive."),
+                because="y is one row, a view of the whole result, and it keeps the whole storage alive.",
             ),
             "square": item(
                 "square",
@@ -154,8 +156,8 @@ with check("predict-peak") as test:
                 (4, f"{loop} While exp runs, its input is alive too."),
                 (
                     6,
-                    "Two tensors of the old graph are left, not three: once exp has run, nobody holds the result of "
-                    "the second sin.",
+                    "Two tensors of the old graph are left, not three: once exp has run, nothing refers to the result "
+                    "of the second sin.",
                 ),
                 because=loop,
             ),

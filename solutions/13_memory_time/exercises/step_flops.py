@@ -91,7 +91,7 @@ def counted(vocab, width, heads, hidden, length, batch, trained, train_read):
 
 def judge_huge(seen, right):
     """An int, and the right one, for sizes that no machine can hold."""
-    no_machine = "These sizes fit into no machine. Compute the FLOPs from numbers only: build no network."
+    no_machine = "No machine has memory for these sizes. Compute the FLOPs from numbers only: build no network."
     seen.expecting(mistake(no_machine, stage="raised", raises="RuntimeError|MemoryError"))
     seen.that(isinstance(seen.value, int) and not isinstance(seen.value, bool), "Return an int.", stage="type")
     seen.that(
@@ -120,7 +120,7 @@ def judge_flops(seen, sizes, *mistakes):
 # %% check="step-flops" points=1
 """Everything is trained, for a short text and a long one; the counter's own numbers."""
 with check("step-flops") as test:
-    half = "This is half of it: a multiplication and an addition are two FLOPs."
+    half = "This is half of the right number: a multiplication and an addition are two FLOPs."
     rule = (
         "6 times parameters times tokens is a good rule of thumb. But the embedding is looked up and not multiplied, "
         "and attention has two products without parameters."
@@ -129,10 +129,12 @@ with check("step-flops") as test:
         "Attention multiplies twice without any weights: queries with keys, and the scores with the values. Each "
         "takes 2 * batch * length * length * width FLOPs. The mask saves nothing: the whole product is computed."
     )
-    heads = "More heads are narrower heads: together they are as wide as the model, and the count stays the same."
+    heads = (
+        "With more heads each head is narrower. Together they are as wide as the model, so the count stays the same."
+    )
     backward = "Backward costs twice as much as forward: one product for the gradient of each factor."
-    head = "The product with the vocabulary counts too."
-    look_up = "The embedding is looked up: that is no product."
+    head = "The product with the vocabulary also counts."
+    look_up = "The embedding is looked up, which is not a product."
     tokens = "There are batch * length tokens."
     four = "`hidden` is given; it need not be four times the width."
 
@@ -189,7 +191,7 @@ with check("step-flops") as test:
     test("the first blocks are frozen, and the embedding too")
     forward = "A frozen block is still run forward."
     norm = (
-        "The norm of a trained block is trained too, so the input of its first product needs a gradient even if "
+        "The norm of a trained block is also trained, so the input of its first product needs a gradient even if "
         "nothing before the block does."
     )
     nothing_before = (
@@ -212,7 +214,7 @@ with check("step-flops") as test:
 
     test("the last blocks are frozen")
     passes_on = (
-        "A frozen block behind something trained passes the gradient on: it saves the products for its own weights, "
+        "A frozen block after something trained passes the gradient on: it saves the products for its own weights, "
         "and no others. In attention both factors are activations, so nothing is saved there."
     )
     sizes = (11, 8, 2, 20, 6, 5, [True, False, False], True)
@@ -220,7 +222,7 @@ with check("step-flops") as test:
 
     test("the embedding is trained, the first blocks are frozen")
     from_read = (
-        "The embedding is trained here (`train_read` is True), so everything behind it needs a gradient: a frozen "
+        "The embedding is trained here (`train_read` is True), so everything after it needs a gradient: a frozen "
         "block passes that gradient on, and the head computes the one of its input."
     )
     sizes = (11, 8, 2, 20, 6, 5, [False, False, True], True)

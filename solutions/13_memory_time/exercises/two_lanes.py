@@ -108,7 +108,8 @@ with check("two-lanes") as test:
         0,
         0,
         mistake(
-            "Python doesn't wait for a kernel unless the call says so: it queues it and goes on.", when=has(total=28)
+            "Python doesn't wait for a kernel unless the call says so: it queues the kernel and continues.",
+            when=has(total=28),
         ),
         mistake("A kernel can't begin before its call has been made: launch comes first.", when=has(total=20, idle=0)),
         mistake(both, when=has(total=20)),
@@ -117,7 +118,7 @@ with check("two-lanes") as test:
         mistake(
             "The time before the first kernel is not idle time: idle is between kernels.", when=has(total=22, idle=2)
         ),
-        mistake("Queueing is work. Stalled is the time in which Python can't go on.", when=has(total=22, stalled=8)),
+        mistake("Queueing is work. Stalled is the time in which Python is blocked.", when=has(total=22, stalled=8)),
     )
 
     test("the GPU works faster than Python queues: three calls of 5, three kernels of 2")
@@ -138,7 +139,9 @@ with check("two-lanes") as test:
         30,
         8,
         13,
-        mistake("A call that waits first queues its own kernel, and waits for that kernel too.", when=has(stalled=9)),
+        mistake(
+            "A call that waits first queues its own kernel, and then also waits for that kernel.", when=has(stalled=9)
+        ),
         mistake("The program is over when both are done, Python and the GPU.", when=has(total=26)),
         mistake(
             "A call without work has no kernel, so it can't end an idle time of the GPU.", when=has(total=30, idle=2)

@@ -188,31 +188,31 @@ class CachingAllocator:
 
 
 # %% wrong: first fit, in the order of segments
-# says: The smallest free block that is large enough is taken
+# says: `malloc` must take the smallest free block that is large enough
 # earns: 0 of 3
 CachingAllocator = answer_of(misread_blocks.TakesTheFirst)
 
 
 # %% wrong: the lowest address
-# says: The smallest free block that is large enough is taken
+# says: `malloc` must take the smallest free block that is large enough
 # earns: 0 of 3
 CachingAllocator = answer_of(misread_blocks.TakesTheLowest)
 
 
 # %% wrong: worst fit
-# says: The smallest free block that is large enough is taken
+# says: `malloc` must take the smallest free block that is large enough
 # earns: 0 of 3
 CachingAllocator = answer_of(misread_blocks.TakesTheLargest)
 
 
 # %% wrong: of equal ones that at the highest address
-# says: The smallest free block that is large enough is taken
+# says: `malloc` must take the smallest free block that is large enough
 # earns: 0 of 3
 CachingAllocator = answer_of(misread_blocks.TakesTheHighestOfEquals)
 
 
 # %% wrong: the request gets the upper part of a block that is split
-# says: Of a block that is split, the request gets the lower part
+# says: When a block is split, the request gets the lower part
 # says: This check builds on the first one
 # earns: 0 of 3
 CachingAllocator = answer_of(misread_blocks.TakesTheUpperPart)
@@ -239,7 +239,7 @@ CachingAllocator = answer_of(misread_blocks.SplitsOffJustOneMiB)
 
 
 # %% wrong: keeps a rest of exactly 512 bytes
-# says: In the small pool a rest of 512 bytes is split off already.
+# says: In the small pool even a rest of 512 bytes is split off.
 # earns: 2 of 3
 # caught: hidden
 CachingAllocator = answer_of(misread_blocks.KeepsJust512)
@@ -442,7 +442,7 @@ class CachingAllocator(Right):
 
 # %% wrong: counts the failed request
 # says: After event 6
-# says: After a MemoryError the allocator must go on as if nothing had been asked.
+# says: After a MemoryError the allocator must work as if the request had never been made.
 # earns: 0 of 3
 Right = answer_of(BlockCache)
 

@@ -55,7 +55,7 @@ pieces = {
 
 
 # %% wrong: ten blocks, every second is freed, then a large one
-# says: MiB are asked for at once. That is more than half of the device
+# says: MiB are in use or requested at once. That is more than half of the device
 # says: This check needs a trace that keeps the contract and fails at its last event.
 # earns: 0 of 2
 pieces = {
@@ -79,7 +79,7 @@ pieces = {
 
 
 # %% wrong: asks for more than half
-# says: With event 0, 60 MiB are asked for at once.
+# says: With event 0, 60 MiB are in use or requested at once.
 # says: This check needs a trace that keeps the contract and fails at its last event.
 # earns: 0 of 2
 pieces = {"trace": [("alloc", "a", 60), ("alloc", "b", 50)], "empty_at": 0}
@@ -140,7 +140,7 @@ pieces = {"trace": [("alloc", str(n), 1) for n in range(12)], "empty_at": 2}
 
 
 # %% wrong: bytes for MiB
-# says: With event 0, 3.14573e+07 MiB are asked for at once.
+# says: With event 0, 3.14573e+07 MiB are in use or requested at once.
 # says: This check needs a trace that keeps the contract and fails at its last event.
 # earns: 0 of 2
 pieces = {"trace": [(kind, name, *[n * 2**20 for n in size]) for kind, name, *size in TRACE], "empty_at": 2}

@@ -203,9 +203,9 @@ def sizes(model, x):
 
 
 # %% wrong: all as given
-# says: evaluate: the sum holds the graph of every batch.
-# says: what you keep holds more than it shows
-# says: train: the errors that you keep hold the failed batches.
+# says: evaluate: the sum keeps the graph of every batch alive.
+# says: what you keep owns more memory than it shows
+# says: train: the errors that you keep also keep the failed batches alive.
 # says: sizes: a hook stays until its handle's remove().
 # earns: 0 of 2
 # lesson
@@ -246,7 +246,7 @@ def sizes(model, x):
 
 
 # %% wrong: evaluate, a list and stack
-# says: evaluate: the sum holds the graph of every batch.
+# says: evaluate: the sum keeps the graph of every batch alive.
 # earns: 1.5 of 2
 def evaluate(model, batches):
     losses = [F.cross_entropy(model(x).flatten(0, 1), y.flatten()) for x, y in batches]
@@ -254,7 +254,7 @@ def evaluate(model, batches):
 
 
 # %% wrong: evaluate, eval() only
-# says: evaluate: the sum holds the graph of every batch.
+# says: evaluate: the sum keeps the graph of every batch alive.
 # earns: 1.5 of 2
 def evaluate(model, batches):
     model.eval()
@@ -265,7 +265,7 @@ def evaluate(model, batches):
 
 
 # %% wrong: evaluate, del and gc.collect
-# says: evaluate: the sum holds the graph of every batch.
+# says: evaluate: the sum keeps the graph of every batch alive.
 # earns: 1.5 of 2
 def evaluate(model, batches):
     total = 0
@@ -375,7 +375,7 @@ def evaluate(model, batches):
 
 
 # %% wrong: first_features, no_grad only
-# says: what you keep holds more than it shows
+# says: what you keep owns more memory than it shows
 # earns: 1.5 of 2
 # lesson
 def first_features(model, batches):
@@ -384,14 +384,14 @@ def first_features(model, batches):
 
 
 # %% wrong: first_features, clone without no_grad
-# says: first_features: the features hold a graph.
+# says: first_features: the features keep a graph alive.
 # earns: 1.5 of 2
 def first_features(model, batches):
     return [model(x)[:, 0].clone() for x, _ in batches]
 
 
 # %% wrong: first_features, clones the whole, then the row
-# says: what you keep holds more than it shows
+# says: what you keep owns more memory than it shows
 # earns: 1.5 of 2
 def first_features(model, batches):
     with torch.no_grad():
@@ -399,7 +399,7 @@ def first_features(model, batches):
 
 
 # %% wrong: first_features, deepcopy of the row
-# says: what you keep holds more than it shows
+# says: what you keep owns more memory than it shows
 # earns: 1.5 of 2
 def first_features(model, batches):
     with torch.no_grad():
@@ -416,7 +416,7 @@ def first_features(model, batches):
 
 
 # %% wrong: first_features, reshape
-# says: what you keep holds more than it shows
+# says: what you keep owns more memory than it shows
 # earns: 1.5 of 2
 def first_features(model, batches):
     with torch.no_grad():
@@ -433,7 +433,7 @@ def first_features(model, batches):
 
 
 # %% wrong: first_features, all in one tensor that is split
-# says: what you keep holds more than it shows
+# says: what you keep owns more memory than it shows
 # earns: 1.5 of 2
 def first_features(model, batches):
     with torch.no_grad():
@@ -493,7 +493,7 @@ def first_features(model, batches):
 
 
 # %% wrong: train, gc.collect
-# says: train: the errors that you keep hold the failed batches.
+# says: train: the errors that you keep also keep the failed batches alive.
 # earns: 1.5 of 2
 def train(model, optimizer, batches):
     failed = {}
@@ -526,7 +526,7 @@ def train(model, optimizer, batches):
 
 
 # %% wrong: train, clears its own variables only
-# says: train: the errors that you keep hold the failed batches.
+# says: train: the errors that you keep also keep the failed batches alive.
 # earns: 1.5 of 2
 def train(model, optimizer, batches):
     failed = {}
@@ -544,7 +544,7 @@ def train(model, optimizer, batches):
 
 
 # %% wrong: train, with_traceback(None) on the outer error
-# says: train: an error also holds those that it was raised from
+# says: train: an error also refers to the error from which it was raised
 # earns: 1.5 of 2
 # caught: hidden
 def train(model, optimizer, batches):
@@ -561,7 +561,7 @@ def train(model, optimizer, batches):
 
 
 # %% wrong: train, follows __cause__ only
-# says: train: an error also holds those that it was raised from
+# says: train: an error also refers to the error from which it was raised
 # earns: 1.5 of 2
 # caught: hidden
 def train(model, optimizer, batches):
@@ -582,7 +582,7 @@ def train(model, optimizer, batches):
 
 
 # %% wrong: train, the cause or else the context
-# says: train: an error also holds those that it was raised from
+# says: train: an error also refers to the error from which it was raised
 # earns: 1.5 of 2
 # caught: hidden
 def train(model, optimizer, batches):
@@ -603,7 +603,7 @@ def train(model, optimizer, batches):
 
 
 # %% wrong: train, one level only
-# says: train: an error also holds those that it was raised from
+# says: train: an error also refers to the error from which it was raised
 # earns: 1.5 of 2
 # caught: hidden
 def train(model, optimizer, batches):
@@ -623,7 +623,7 @@ def train(model, optimizer, batches):
 
 
 # %% wrong: train, five levels only
-# says: train: an error also holds those that it was raised from
+# says: train: an error also refers to the error from which it was raised
 # earns: 1.5 of 2
 # caught: hidden
 def train(model, optimizer, batches):
@@ -765,7 +765,7 @@ def train(model, optimizer, batches):
 
 
 # %% wrong: train, a new error from the old
-# says: train: the errors that you keep hold the failed batches.
+# says: train: the errors that you keep also keep the failed batches alive.
 # earns: 1.5 of 2
 def train(model, optimizer, batches):
     failed = {}
@@ -804,7 +804,7 @@ def train(model, optimizer, batches):
 
 
 # %% wrong: train, catches every Exception
-# says: train: only a RuntimeError may be caught; all other exceptions come out.
+# says: train: only a RuntimeError may be caught; all other exceptions must propagate.
 # earns: 1.5 of 2
 # caught: hidden
 given = train
@@ -815,7 +815,7 @@ def train(model, optimizer, batches):
 
 
 # %% wrong: train, catches everything
-# says: train: only a RuntimeError may be caught; all other exceptions come out.
+# says: train: only a RuntimeError may be caught; all other exceptions must propagate.
 # earns: 1.5 of 2
 # caught: hidden
 given = train

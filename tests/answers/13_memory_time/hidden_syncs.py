@@ -540,7 +540,7 @@ def train_epoch(model, batches, lr):
 
 
 # %% wrong: changes the targets in place
-# says: The batches must be left as they are.
+# says: The batches must not be changed, and you changed one of them in place.
 # earns: 1 of 2
 # caught: hidden
 def train_epoch(model, batches, lr):

@@ -437,7 +437,7 @@ def memory_of(call):
 
 
 # %% wrong: swallows the exception
-# says: The exception of the call must come out as it is.
+# says: The exception of the call must propagate unchanged.
 # earns: 2 of 3
 # caught: hidden
 def memory_of(call):
@@ -547,7 +547,7 @@ def memory_of(call):
 
 
 # %% wrong: holds what existed before until the call is over
-# says: Your instrument keeps an input alive that the call itself lets go of.
+# says: Your instrument keeps an input alive that nothing in the call refers to any more.
 # earns: 2 of 3
 # caught: hidden
 def memory_of(call):

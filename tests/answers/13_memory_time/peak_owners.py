@@ -95,7 +95,7 @@ def peak_owners(trace):
 
 
 # %% wrong: what is there at the end
-# says: This is what is there at the end of the recording, not at the peak.
+# says: This is what is allocated at the end of the recording, not at the peak.
 # says: This check builds on the first one
 # earns: 0 of 2
 # lesson
@@ -105,7 +105,7 @@ def peak_owners(trace):
 
 
 # %% wrong: peak, but owners at the end
-# says: This is what is there at the end of the recording, not at the peak.
+# says: This is what is allocated at the end of the recording, not at the peak.
 # says: This check builds on the first one
 # earns: 0 of 2
 def peak_owners(trace):

@@ -27,14 +27,14 @@ mib_alive["twice"], mib_alive["twice_del"] = 5, 3
 
 
 # %% wrong: no_grad keeps all four
-# says: no_grad = 4: Without a graph nobody holds the earlier results
+# says: no_grad = 4: Without a graph nothing refers to the earlier results
 # earns: 0.875 of 1
 # lesson
 mib_alive = TRUE | {"no_grad": 4}
 
 
 # %% wrong: no_grad, all four and x
-# says: no_grad = 5: Without a graph nobody holds the earlier results
+# says: no_grad = 5: Without a graph nothing refers to the earlier results
 # earns: 0.875 of 1
 mib_alive = TRUE | {"no_grad": 5}
 
@@ -96,7 +96,7 @@ mib_alive = TRUE | {"sigmoid_of_sin": 1}
 
 
 # %% wrong: a row is small
-# says: row = 0: A row is a view, and a view holds the whole storage.
+# says: row = 0: A row is a view, and a view keeps the whole storage alive.
 # earns: 0.875 of 1
 # lesson
 mib_alive = TRUE | {"row": 0}
@@ -121,14 +121,14 @@ mib_alive = TRUE | {"square": 3}
 
 
 # %% wrong: twice is once
-# says: twice = 3: The name y lets go of the old result
+# says: twice = 3: The name y refers to the old result
 # earns: 0.875 of 1
 # lesson
 mib_alive = TRUE | {"twice": 3}
 
 
 # %% wrong: twice, two of one turn
-# says: twice = 2: The name y lets go of the old result
+# says: twice = 2: The name y refers to the old result
 # earns: 0.875 of 1
 mib_alive = TRUE | {"twice": 2}
 

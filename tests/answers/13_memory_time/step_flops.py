@@ -73,7 +73,7 @@ def step_flops(*sizes):
 
 
 # %% wrong: one FLOP per multiply-add
-# says: This is half of it: a multiplication and an addition are two FLOPs.
+# says: This is half of the right number: a multiplication and an addition are two FLOPs.
 # says: This check builds on the first one
 # earns: 0 of 2
 # lesson
@@ -141,7 +141,7 @@ def step_flops(*sizes):
 
 
 # %% wrong: attention times heads
-# says: More heads are narrower heads
+# says: With more heads each head is narrower
 # says: This check builds on the first one
 # earns: 0 of 2
 def step_flops(*sizes):
@@ -165,7 +165,7 @@ def step_flops(*sizes):
 
 
 # %% wrong: no head
-# says: The product with the vocabulary counts too.
+# says: The product with the vocabulary also counts.
 # says: This check builds on the first one
 # earns: 0 of 2
 def step_flops(*sizes):
@@ -173,7 +173,7 @@ def step_flops(*sizes):
 
 
 # %% wrong: a product for the embedding
-# says: The embedding is looked up: that is no product.
+# says: The embedding is looked up, which is not a product.
 # says: This check builds on the first one
 # earns: 0 of 2
 def step_flops(*sizes):
@@ -181,7 +181,7 @@ def step_flops(*sizes):
 
 
 # %% wrong: a product for the embedding, without a gradient of its ids
-# says: The embedding is looked up: that is no product.
+# says: The embedding is looked up, which is not a product.
 # says: This check builds on the first one
 # earns: 0 of 2
 def step_flops(vocab, width, heads, hidden, length, batch, trained, train_read):
@@ -190,7 +190,7 @@ def step_flops(vocab, width, heads, hidden, length, batch, trained, train_read):
 
 
 # %% wrong: a product for the embedding, forward only
-# says: The embedding is looked up: that is no product.
+# says: The embedding is looked up, which is not a product.
 # says: This check builds on the first one
 # earns: 0 of 2
 def step_flops(vocab, width, heads, hidden, length, batch, trained, train_read):
@@ -230,7 +230,7 @@ def step_flops(*sizes):
 
 
 # %% wrong: frozen blocks have no backward
-# says: A frozen block behind something trained passes the gradient on
+# says: A frozen block after something trained passes the gradient on
 # earns: 1 of 2
 def step_flops(*sizes):
     return flops(*sizes, back=(3, 1, 1, 1))
@@ -266,7 +266,7 @@ def step_flops(*sizes):
 
 
 # %% wrong: the first product of the first trained block needs no gradient of its input
-# says: The norm of a trained block is trained too
+# says: The norm of a trained block is also trained
 # earns: 1 of 2
 def step_flops(vocab, width, heads, hidden, length, batch, trained, train_read):
     total = flops(vocab, width, heads, hidden, length, batch, trained, train_read)
@@ -282,14 +282,14 @@ def step_flops(*sizes):
 
 
 # %% wrong: the embedding never counts as trained
-# says: The embedding is trained here (`train_read` is True), so everything behind it needs a gradient
+# says: The embedding is trained here (`train_read` is True), so everything after it needs a gradient
 # earns: 1 of 2
 def step_flops(*sizes):
     return flops(*sizes[:-1], False)
 
 
 # %% wrong: the embedding's flag counts for the first block and not for the head
-# says: The embedding is trained here (`train_read` is True), so everything behind it needs a gradient
+# says: The embedding is trained here (`train_read` is True), so everything after it needs a gradient
 # earns: 1 of 2
 # caught: hidden
 def step_flops(vocab, width, heads, hidden, length, batch, trained, train_read):

@@ -154,14 +154,14 @@ def two_lanes(calls, depth=math.inf):
 
 
 # %% wrong: waits before it queues
-# says: A call that waits first queues its own kernel, and waits for that kernel too.
+# says: A call that waits first queues its own kernel, and then also waits for that kernel.
 # earns: 0 of 1
 def two_lanes(calls, depth=math.inf):
     return lanes(calls, depth, before=True)
 
 
 # %% wrong: launching counts as stalled
-# says: Queueing is work. Stalled is the time in which Python can't go on.
+# says: Queueing is work. Stalled is the time in which Python is blocked.
 # earns: 0 of 1
 def two_lanes(calls, depth=math.inf):
     return lanes(calls, depth, launch_stalls=True)
