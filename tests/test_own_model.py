@@ -220,7 +220,7 @@ def test_a_long_run_says_what_it_does_before_its_first_round_and_how_long_it_wil
     run.done, run.seconds = 300, 100.0
     assert own_model._times(run) == "1 min 40 s so far, about 3 min 20 s left"
     assert list(own_model._before(run, 50))[::2] == [
-        "Going on after step 300 of 900.",
+        "Continuing after step 300 of 900.",
         "The curve gets a point after every 50 steps.",
     ]
 

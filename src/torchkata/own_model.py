@@ -44,7 +44,7 @@ PARTS = {
 NOTES = {
     "remember-less": "used where LEAN is set; blocks as small as these fit into memory without it, and train faster",
     "two-equal-one": "not used by the run, which is one process; here for a run of your own under torchrun",
-    "train-it": "not used by the run, which can be stopped and goes on; here for short experiments of yours",
+    "train-it": "not used by the run, which can be stopped and resumed; here for short experiments of your own",
 }
 TEMPLATE = Path(__file__).with_suffix(".txt")
 LOOK = """
@@ -169,7 +169,7 @@ def long_run(my_model: ModuleType, folder: Path) -> Any:
 def _before(run: Any, every: int) -> Iterator[str]:
     """What is said before the first round."""
     if run.done:
-        yield f"Going on after step {run.done} of {run.steps}."
+        yield f"Continuing after step {run.done} of {run.steps}."
     if run.trained is not run.model:
         yield (
             "Training in float32: on this processor, a matrix product in bfloat16 takes "
