@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from html import escape
 
 import nbformat
 from nbformat import NotebookNode
 
 from torchkata.base.shared_helpers import is_helpers
 from torchkata.facts.collection import Fact, load
+from torchkata.facts.look import prose_html
 from torchkata.tools.course import Chapter, SideNotebook, read_unchecked
 from torchkata.tools.site.blocks import blocks, box_of, boxed, is_heading, with_boxes
 from torchkata.tools.site.edition import edition, start_command
@@ -222,6 +222,6 @@ def _beliefs(chapter: str, cell: NotebookNode) -> str:
 
 
 def _belief(fact: Fact, chapter: str) -> str:
-    link = f'<a href="../folklore/{chapter}.html#{fact.id}">{escape(fact.belief)}</a>'
+    link = f'<a href="../folklore/{chapter}.html#{fact.id}">{prose_html(fact.belief)}</a>'
     verdict = f'<span class="verdict {fact.verdict}">{fact.verdict}</span>'
-    return f'<li>{verdict} {link}<span class="holds">{escape(fact.fact)}</span></li>'
+    return f'<li>{verdict} {link}<span class="holds">{prose_html(fact.fact)}</span></li>'

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from html import escape
 
+from torchkata.facts.look import prose_html
 from torchkata.tools.course import Chapter
 from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.progress import MINUTES
@@ -45,8 +46,8 @@ def belief_html(told: Told) -> str:
     """A belief, what is so, and the proof, in Markdown with HTML."""
     fact = told.fact
     return (
-        f'<p class="saying">“{escape(fact.belief)}”</p>\n'
-        f'<p><span class="verdict {fact.verdict}">{fact.verdict}</span> {escape(fact.fact)}</p>\n\n'
+        f'<p class="saying">“{prose_html(fact.belief)}”</p>\n'
+        f'<p><span class="verdict {fact.verdict}">{fact.verdict}</span> {prose_html(fact.fact)}</p>\n\n'
         f"```python\n{fact.proof.rstrip()}\n```\n"
     )
 
