@@ -948,7 +948,7 @@ for iteration in range(61):
 # torch.float16)`. If the scaler is not enabled, `scale` returns the loss unchanged, and `step` calls `optimizer.step`.
 #
 # **Now you know.** Scaling the loss shifts all gradients into float16's window. The scaler tries out how large the
-# scale may be and skips each step that overflows. You notice that only by the smaller scale.
+# scale may be and skips each step that overflows. Only the smaller scale shows that it did.
 
 # %% [markdown]
 # ## 8.6 Between backward and step

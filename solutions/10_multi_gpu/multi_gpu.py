@@ -2,7 +2,7 @@
 # # Several devices, several processes
 #
 # One model and several processes: this chapter shows what each process stores, what it waits for, and what you see when
-# one of them doesn't come. After this chapter you can
+# one of them is missing. After this chapter you can
 #
 # - say what DistributedDataParallel (DDP) does, and what it leaves to you: distributing the data, evaluating, saving,
 #   logging;
@@ -535,8 +535,8 @@ error_of(lambda: run_on_ranks(one_raises))
 
 # %% [markdown]
 # It doesn't. When a process ends, its connections close, and the other ranks fail in their next collective with a
-# message about the network. So if you see several errors, look for the error that is *not* about a connection, because
-# it is the cause. (With nccl, a GPU may wait for a dead partner until the timeout.)
+# message about the network. So if you see several errors, look for the one that is *not* about a connection, because it
+# is the cause. (With nccl, a GPU may wait for a dead partner until the timeout.)
 #
 # | what you see | what has happened | where to look |
 # |---|---|---|

@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 9.7 · Four samples of five steps, for ever
+# ### Exercise 9.7 · Four samples of five steps, forever
 #
 # fix · solid · 15 min · 2 points
 #

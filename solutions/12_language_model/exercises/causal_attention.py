@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 12.2 · Attention that can't see the future, nor divide by nothing
+# ### Exercise 12.2 · Attention that never sees the future and never gives nan
 #
 # fix · solid · 20 min · 2 points
 #
