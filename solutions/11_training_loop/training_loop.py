@@ -664,12 +664,11 @@ print(f"Python {version} on {sys.platform}: {multiprocessing.get_start_method()}
 # %% [markdown]
 # A forked worker has everything that the notebook has. The other two get the dataset in pickled form, and a pickle
 # contains only the *name* of a class; the fresh Python looks the name up and finds nothing. The last line says which of
-# the three your Python takes if you name none. macOS and Windows spawn by default. Linux forks up to Python 3.13 and
-# uses forkserver [from 3.14
-# on](https://docs.python.org/3/library/multiprocessing.html#contexts-and-start-methods), so a notebook that worked may
-# fail after an update of Python. Therefore put datasets for workers into a file and import them. In scripts, keep the
-# main program under `if __name__ == "__main__":`, because such a worker imports the script again. A collate function
-# must also be importable, since a lambda can't be pickled. ([Multi-process data
+# the three your Python uses if you don't choose one. macOS and Windows spawn by default. Linux forks up to Python 3.13
+# and uses forkserver [from 3.14 on](https://docs.python.org/3/library/multiprocessing.html#contexts-and-start-methods),
+# so a notebook that worked may fail after an update of Python. Therefore put datasets for workers into a file and
+# import them. In scripts, keep the main program under `if __name__ == "__main__":`, because such a worker imports the
+# script again. A collate function must also be importable, since a lambda can't be pickled. ([Multi-process data
 # loading](https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading))
 #
 # **Now you know.** The sampler chooses the indices, the dataset returns the sample for each index, and collate makes
