@@ -1,5 +1,5 @@
-"""The Pythons that the course is declared for: what of them is on this machine reads the sources, and starts processes
-as chapters 10 and 11 say."""
+"""The Pythons that the course is declared for: what of them is on this machine reads the sources, tells a cell's names
+alike, and starts processes as chapters 10 and 11 say."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ warnings.simplefilter("error")
 files = [file for name in ("src", "solutions") for file in pathlib.Path(name).rglob("*.py")]
 for file in files:
     compile(file.read_text(encoding="utf-8"), str(file), "exec")
+sys.path.insert(0, "src")
+from torchkata.base.names import names_of
+names = names_of("a: int = 1; b = [c for c in d]; {e: f for e, f in d}; {g for g in d}; await d")
+assert (names.binds, names.reads, names.known) == ({"a", "b"}, {"int", "d"}, True), names
 print(json.dumps([len(files), sys.version_info[:2], sys.platform, multiprocessing.get_start_method()]))
 """
 
@@ -41,7 +45,7 @@ def test_the_newest_python_is_declared():
 
 
 @pytest.mark.parametrize("version", ["this one", NEWEST])
-def test_a_python_reads_all_sources_and_starts_processes_as_the_chapters_say(version: str):
+def test_a_python_reads_the_sources_and_starts_processes_as_the_chapters_say(version: str):
     python = sys.executable if version == "this one" else need(version)
     done = subprocess.run([python, "-X", "utf8", "-c", LOOK], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

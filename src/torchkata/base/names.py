@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import symtable
+import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -17,6 +18,8 @@ from torchkata.base.magics import without_magics
 
 _DEFINING = (ast.FunctionDef, ast.AsyncFunctionDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_INLINED = sys.version_info >= (3, 12)  # a comprehension's names stand in the table of the scope around it (PEP 709)
+_NOTES = "__conditional_annotations__"  # what Python 3.14 binds beside a variable's annotation
 _UNREADABLE = (ValueError, RecursionError, MemoryError)
 
 
@@ -62,13 +65,38 @@ def _with_magics(source: str) -> Names:
 
 
 def _names_in(source: str) -> Names:
-    table, tree = symtable.symtable(source, "<cell>", "exec"), ast.parse(source)
+    tree = ast.parse(source)
+    if _INLINED and any(isinstance(node, _Plainer.changes) for node in ast.walk(tree)):
+        source = ast.unparse(_Plainer().visit(tree))
+        tree = ast.parse(source)
+    table = symtable.symtable(source, "<cell>", "exec")
     binds, changes = frozenset(_bound(table)), frozenset(_changed(tree))
     reads = frozenset([*_referenced(table), *_redone(tree)])
     if reads & binds:
         reads -= _bound_first(tree.body, table)
     stars = any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.walk(tree))
     return Names(binds, changes, reads, known=not stars)
+
+
+class _Plainer(ast.NodeTransformer):
+    """The same names in words that each Python's symbol tables take alike: comprehensions as generator expressions,
+    which have always a table of their own, and what is awaited without `await`."""
+
+    changes = (ast.ListComp, ast.SetComp, ast.DictComp, ast.Await)
+
+    def visit_Await(self, node: ast.Await) -> ast.expr:
+        self.generic_visit(node)
+        return node.value
+
+    def visit_ListComp(self, node: ast.ListComp | ast.SetComp) -> ast.GeneratorExp:
+        self.generic_visit(node)
+        return ast.GeneratorExp(node.elt, node.generators)
+
+    visit_SetComp = visit_ListComp
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.GeneratorExp:
+        self.generic_visit(node)
+        return ast.GeneratorExp(ast.Tuple([node.key, node.value], ast.Load()), node.generators)
 
 
 def needed(wanted: Collection[str], cells: Sequence[str], given: Collection[str] = ()) -> list[int]:
@@ -91,7 +119,8 @@ def needed(wanted: Collection[str], cells: Sequence[str], given: Collection[str]
 
 def _bound(table: symtable.SymbolTable, at_top: bool = True) -> Iterator[str]:
     for one in table.get_symbols():
-        if (one.is_assigned() or one.is_imported()) and (at_top or one.is_declared_global()):
+        is_bound = (one.is_assigned() or one.is_imported()) and one.get_name() != _NOTES
+        if is_bound and (at_top or one.is_declared_global()):
             yield one.get_name()
     for inner in table.get_children():
         yield from _bound(inner, at_top=False)
@@ -103,7 +132,8 @@ def _referenced(table: symtable.SymbolTable) -> Iterator[str]:
     looks_outside = table.get_type() in ("module", "class")
     for one in table.get_symbols():
         outside = one.is_global() or (looks_outside and not one.is_free())
-        if (one.is_referenced() and outside) or one.is_declared_global():
+        is_read = (one.is_referenced() and outside) or one.is_declared_global()
+        if is_read and one.get_name() != _NOTES:
             yield one.get_name()
     for inner in table.get_children():
         yield from _referenced(inner)

@@ -12,6 +12,7 @@ from torchkata.tools.learning.outcomes import Verdict
 from torchkata.tools.learning.review import Card, section_of
 from torchkata.tools.learning.review_terminal import Ask, Ended, ask_card
 from torchkata.tools.learning.skipping import (
+    OF_FIVE,
     Answered,
     Trial,
     answered_before,
@@ -54,7 +55,7 @@ def _questions(trial: Trial, out: Console, ask: Ask) -> Answered | None:
     """The answers to all questions; None where they were broken off. Which one is right is told later, so that a
     second try still asks."""
     name, number, count = _named(trial), trial.chapter.number, len(trial.cards)
-    _say(out, f"{name}: {count} questions, of which at most {count // 5} may be missed, and one exercise.")
+    _say(out, f"{name}: {count} questions, of which at most {count // OF_FIVE} may be missed, and one exercise.")
     missed = []
     try:
         for n, card in enumerate(trial.cards, 1):
