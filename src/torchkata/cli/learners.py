@@ -14,8 +14,11 @@ from torchkata.cli.shared import Chapters, OneChapter, out, say, warn
 from torchkata.tools.errors import CourseError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from torchkata.tools.course import Chapter
     from torchkata.tools.learning.outcomes import Verdict
+    from torchkata.tools.learning.update import Updated
     from torchkata.tools.placing import Place
 
 RELOAD = "Is the notebook open in JupyterLab? Choose File, Reload Notebook from Disk."
@@ -89,13 +92,19 @@ def _update_all(chosen: "list[Chapter]") -> bool:
     from torchkata.tools.learning.copies import about_copies
     from torchkata.tools.learning.update import update
 
-    failed = changed = False
-    current: list[str] = []
     for chapter in chosen:
         for note in about_copies(chapter):
             warn(f"{chapter.name}: {note}")
+    return _tell_each((chapter, partial(update, chapter)) for chapter in chosen)
+
+
+def _tell_each(steps: "Iterable[tuple[Chapter, Callable[[], Updated]]]") -> bool:
+    """Take each step and say what it did to a chapter; False when one could not be taken."""
+    failed = changed = False
+    current: list[str] = []
+    for chapter, step in steps:
         try:
-            done = update(chapter)
+            done = step()
         except CourseError as error:  # the other chapters can be updated all the same
             warn(str(error))
             failed = True
@@ -118,11 +127,25 @@ def _update_all(chosen: "list[Chapter]") -> bool:
 
 
 @command("update")
-def _update(chapter: Chapters = None) -> None:
+def _update(
+    chapter: Chapters = None,
+    solved: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--from",
+            metavar="NOTEBOOK",
+            help="Put the answers in this notebook, from Colab or Kaggle, into your workbook. A folder means each "
+            "notebook in it. May be repeated.",
+        ),
+    ] = None,
+) -> None:
     """Bring your chapters up to the newest release, with your answers in them, and repair damaged copies."""
     from torchkata.tools.course import find_chapters
     from torchkata.tools.placing import here
 
+    if solved:
+        _bring(solved, chapter)
+        return
     chosen, missing = find_chapters(here(), chapter, with_side_notebooks=True), []
     if chapter is None:
         missing = [one.name for one in chosen if not one.workbook.exists() and one.release.is_file()]
@@ -133,6 +156,22 @@ def _update(chapter: Chapters = None) -> None:
     if missing:
         say(f"Not in your workbook yet: {', '.join(missing)}. `torchkata lab` puts it there.")
     if not done:
+        raise typer.Exit(2)
+
+
+def _bring(solved: list[Path], chapter: list[str] | None) -> None:
+    """Put what was written into notebooks elsewhere into the learner's copies, and say what was done."""
+    from torchkata.tools.course import find_chapters
+    from torchkata.tools.learning.elsewhere import chapters_solved
+    from torchkata.tools.learning.update import bring
+    from torchkata.tools.placing import here
+
+    if chapter:
+        raise CourseError("A notebook tells its chapter itself: after --from, leave the chapter out.")
+    found = chapters_solved(solved, find_chapters(here(), with_side_notebooks=True))
+    if missing := [chapter.name for chapter, _ in found if not chapter.workbook.exists()]:
+        raise CourseError(f"Not in your workbook yet: {', '.join(missing)}. `torchkata lab` puts it there.")
+    if not _tell_each((chapter, partial(bring, chapter, notebook)) for chapter, notebook in found):
         raise typer.Exit(2)
 
 

@@ -12,7 +12,15 @@ from torchkata.tools.course import Chapter, read_notebook
 from torchkata.tools.errors import CourseError
 from torchkata.tools.placing import need_empty
 
-INSTALL = "# once for each session: Colab and Kaggle forget what was installed\n%pip install --quiet torchkata"
+INSTALLING = "install"  # the id of the cell in front
+# The constraints are all that is there, so pip adds what is missing and replaces nothing: neither torch nor what the
+# platform's own Jupyter, TensorFlow and the like were built with.
+INSTALL = """\
+# Run this cell first, in each session: Colab and Kaggle forget what was installed. What is there already stays as it is.
+# To keep your answers, choose File, Save a copy in Drive, or download the notebook. At home, `torchkata update --from`
+# and the name of the downloaded file put them into your workbook.
+%pip freeze --exclude-editable > /tmp/installed.txt
+%pip install --quiet --constraint /tmp/installed.txt torchkata"""
 
 
 def write_for_colab(chapters: Iterable[Chapter], folder: Path) -> list[Path]:
@@ -25,7 +33,7 @@ def write_for_colab(chapters: Iterable[Chapter], folder: Path) -> list[Path]:
         need_empty(folder)
         for chapter in chapters:
             notebook = read_notebook(chapter.release)
-            notebook.cells.insert(0, new_code_cell(INSTALL, id="install"))
+            notebook.cells.insert(0, new_code_cell(INSTALL, id=INSTALLING))
             path = folder / chapter.place_in_workbook
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8", newline="\n")

@@ -50,7 +50,7 @@ def read_sides(chapter: Chapter) -> Sides:
     readable = []
     for side in ("ours", "theirs"):
         with suppress(Exception):
-            readable.append(_parsed(_one_side(text, side)))
+            readable.append(parsed(_one_side(text, side)))
     if not readable:
         raise CourseError(_advice(chapter, "git's conflict markers stand in it, and neither side is a notebook"))
     return Sides(readable, in_conflict=True)
@@ -87,12 +87,13 @@ def _text_of(chapter: Chapter) -> str:
 
 def _read(chapter: Chapter, text: str) -> NotebookNode:
     try:
-        return _parsed(text)
+        return parsed(text)
     except Exception as error:  # nbformat raises many kinds, from JSON to schema errors
         raise CourseError(_advice(chapter, first_line(error))) from None
 
 
-def _parsed(text: str) -> NotebookNode:
+def parsed(text: str) -> NotebookNode:
+    """The notebook in a text, in which each cell has what its kind needs. Raises whatever nbformat raises."""
     with warnings.catch_warnings(action="ignore"):  # of cells without ids, or with one id for two
         return _mended(nbformat.reads(text, as_version=4))
 

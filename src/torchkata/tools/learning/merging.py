@@ -67,7 +67,7 @@ class _Merging:
         self.own: dict[str, list[NotebookNode]] = defaultdict(list)  # behind which cell of the chapter
         self.notes: list[str] = []
         self.released = {cell.id: _text(cell) for cell in new.cells}
-        self.stubs = {name: text for name, text in self.released.items() if _is_answer(self.new[name])}
+        self.stubs = {name: text for name, text in self.released.items() if is_answer(self.new[name])}
         self.changed: dict[str, NotebookNode] = {}  # cells of the chapter that the learner's version stands in for
         self.beside = 0  # changed cells of the chapter that it has no more, or others: they stand beside the new ones
         self.given: dict[str, NotebookNode] = {}  # by exercise: what is given now, where that has changed
@@ -141,7 +141,7 @@ class _Merging:
         for name in (grade_id, cell.get("id")):
             if name in self.base or name in self.new:
                 return name
-        if _is_answer(cell):
+        if is_answer(cell):
             return grade_id  # of an exercise that neither release knows
         same = (c.id for c in (*self.base.values(), *self.new.values()) if _same(c, cell))
         return next(same, None)
@@ -159,7 +159,7 @@ class _Merging:
             _stand_in(cell, new)
         else:
             graded = is_checking(cell)
-            if _is_answer(cell):
+            if is_answer(cell):
                 self.notes.append(
                     f"{key} is no longer in this chapter. Your answer stays as a cell of your own; the task stands in "
                     "your copy as it was."
@@ -250,7 +250,7 @@ class _Merging:
 
     def _answers_another(self, cell: NotebookNode) -> bool:
         """Whether a cell is the answer to an exercise that is no longer in the chapter."""
-        return _is_answer(cell) and self._key(cell) not in self.stubs
+        return is_answer(cell) and self._key(cell) not in self.stubs
 
     def _without_chapter(self, text: str) -> str:
         """A text without the cells of the chapter that were merged into it at its beginning or end."""
@@ -286,7 +286,8 @@ def _same(a: NotebookNode, b: NotebookNode) -> bool:
     return a.cell_type == b.cell_type and _said(a) == _said(b)
 
 
-def _is_answer(cell: NotebookNode) -> bool:
+def is_answer(cell: NotebookNode) -> bool:
+    """Whether a cell is one of the chapter's for an answer."""
     return bool(cell.metadata.get("nbgrader", {}).get("solution"))
 
 

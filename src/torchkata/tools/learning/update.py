@@ -12,7 +12,8 @@ from torchkata.base.layout import without_layout
 from torchkata.tools.course import Chapter, read_notebook
 from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.damaged import read_sides
-from torchkata.tools.learning.merging import merge
+from torchkata.tools.learning.elsewhere import written_there
+from torchkata.tools.learning.merging import Merged, merge
 from torchkata.tools.learning.workbook import back_up, put, put_notebook, release_of_copy, writing
 
 
@@ -50,11 +51,34 @@ def update(chapter: Chapter) -> Updated:
             )
         if sides.note:
             merged.notes.insert(0, sides.note)
-        backup = back_up(chapter)
-        put_notebook(chapter.workbook, merged.notebook)
-        put(origin, chapter.release.read_bytes())
-        state = "updated" if newer else "mended"
-        return Updated(chapter, state, merged.answers, merged.own, tuple(merged.notes), backup)
+        return _written(chapter, "updated" if newer else "mended", merged)
+
+
+def bring(chapter: Chapter, other: NotebookNode) -> Updated:
+    """Put what was written into another notebook of the chapter, as on Colab, into the learner's copy, which becomes
+    the newest release as well. Where both answer an exercise, the copy's answer stays and the other one stands below.
+
+    Raises CourseError as `update` does.
+    """
+    with writing(chapter.place):
+        mine, release = read_sides(chapter).notebooks, read_notebook(chapter.release)
+        base = _readable(release_of_copy(chapter))
+        merged = merge(base, [*mine, written_there(other, base or release, release)], release)
+        if _sources(merged.notebook) == _sources(mine[0]):
+            return Updated(chapter, "current")
+        return _written(chapter, "updated", merged)
+
+
+def _written(chapter: Chapter, state: str, merged: Merged) -> Updated:
+    """Put a merged notebook in the place of the learner's, after backing that up. Raises OSError."""
+    backup = back_up(chapter)
+    put_notebook(chapter.workbook, merged.notebook)
+    put(release_of_copy(chapter), chapter.release.read_bytes())
+    return Updated(chapter, state, merged.answers, merged.own, tuple(merged.notes), backup)
+
+
+def _sources(notebook: NotebookNode) -> list[str]:
+    return [cell.source for cell in notebook.cells]
 
 
 def _readable(origin: Path) -> NotebookNode | None:
