@@ -11,7 +11,7 @@ ALL := $(VENV)/.installed
 EXTENT ?= $(if $(CHAPTER),thorough,sample)
 PYTEST := $(BIN)/python -m pytest -n 5 --no-loadscope-reorder --by-group --nbval
 
-.PHONY: install lab test test-all replay versions build site links bench lint release lock clean
+.PHONY: install lab test test-all replay versions colab build site links bench lint release lock clean
 .NOTPARALLEL:
 
 install: $(ALL)
@@ -30,6 +30,10 @@ test-all: lint
 # proves the course on releases of torch, each in an environment of its own; TORCH="2.14.1 newest" chooses them
 versions: install
 	$(BIN)/python -m tests.versions $(TORCH)
+
+# runs the notebooks for Colab where Colab's own versions are: make colab PYTHON=python3.12 CHAPTER=06
+colab: install
+	$(BIN)/python -m tests.colab --python $(PYTHON) $(CHAPTER)
 
 # says which verdicts on answers have changed since a commit, by default the last release; AGAINST=main CHAPTER=06 ANSWER=words
 replay: install

@@ -20,11 +20,13 @@ def text_of(rows):
     return out.getvalue()
 
 
-def test_only_torch_differs_from_the_lock():
+def test_only_torch_and_what_it_refuses_differ_from_the_lock():
     locked = (ROOT / lock.ALL).read_text()
+    (backend,) = [line for line in locked.splitlines() if line.startswith("setuptools==")]
     for release, line in (("2.14.1", "torch==2.14.1"), (versions.NEWEST, "torch")):
         wanted = versions.requirements(locked, release).splitlines()
-        assert {*wanted} ^ {*locked.splitlines()} == {line, f"torch=={lock.TORCH}"}
+        differ = {*wanted} ^ {*locked.splitlines()}
+        assert differ == {line, f"torch=={lock.TORCH}", versions.BACKEND, backend}
 
 
 def test_every_part_names_tests_that_exist():

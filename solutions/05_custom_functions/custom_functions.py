@@ -335,7 +335,8 @@ print("node:", type(y.grad_fn).__name__, "- x.grad:", x.grad.item())
 # with recording on, autograd differentiates the multiplication, and your `backward` is never called. If you wrote the
 # Function to change a gradient, the change is lost, without an error. Always call `apply`.
 #
-# `apply` accepts positional and keyword arguments, and fills in defaults:
+# `apply` accepts positional arguments, and since torch 2.13 keyword arguments such as `factor=3.0`. It fills in
+# defaults:
 
 
 # %% facts=["05-wrapper-for-keyword-arguments", "05-forward-takes-any-arguments"]
@@ -358,7 +359,7 @@ class SinCos(Function):
 
 
 x = torch.tensor(0.0, requires_grad=True)
-for results in (SinCos.apply(x), SinCos.apply(x, 2.0), SinCos.apply(x, factor=3.0)):
+for results in (SinCos.apply(x), SinCos.apply(x, 2.0)):
     (grad,) = torch.autograd.grad(results[0] + results[1], x)
     print([y.item() for y in results], "gradient:", grad.item())
 

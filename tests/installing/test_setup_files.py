@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from tests import ROOT, versions
+from tests import ROOT, colab, versions
 from torchkata.tools import lock
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -51,7 +51,7 @@ def test_torch_is_pinned_and_the_proved_releases_are_admitted():
     assert all(wanted.specifier.contains(release) for release in versions.RELEASES)
     major, minor = map(int, versions.RELEASES[-1].split(".")[:2])
     assert not wanted.specifier.contains(f"{major}.{minor + 1}.0")
-    assert not wanted.specifier.contains("2.12.1")
+    assert not wanted.specifier.contains("2.10.0")
 
 
 @pytest.mark.parametrize(("file", "wanted"), [(lock.ALL, LEARNING + EXTRAS), (lock.LEARNING, LEARNING)])
@@ -273,3 +273,10 @@ class TestMake:
     def test_pip_shows_what_it_does(self, make, tmp_path):
         make("install")
         assert "--quiet" not in (tmp_path / "calls").read_text()
+
+
+def test_colabs_versions_are_exact_and_its_torch_is_proved():
+    pins = {pin.name: str(pin.specifier).removeprefix("==") for pin in locked(colab.LOCK.name)}
+    assert all(re.fullmatch(r"\d[\w.]*", version) for version in pins.values())
+    assert {"torch", "ipywidgets", "ipykernel", "ipython", "notebook", "anywidget", "nbconvert"} <= {*pins}
+    assert pins["torch"] in versions.RELEASES

@@ -47,8 +47,8 @@
 #
 # `apply` switches recording off and passes your own x on. The gradient contains backward's 5, in the dtype of x. If you
 # call forward directly, it is ordinary code with recording on, and your backward is never called. The node has the name
-# of the class with "Backward" appended. `apply` accepts keywords and doesn't look into lists; the number of gradients
-# is counted when backward runs.
+# of the class with "Backward" appended. `apply` accepts keywords since torch 2.13 and doesn't look into lists; the
+# number of gradients is counted when backward runs.
 #
 # </details>
 
@@ -62,7 +62,7 @@ answers = {
     # x.grad.dtype after Twice.apply(x).backward(), although backward returns float64
     "dtype": torch.float32,
     "node": "TwiceBackward",  # type(Twice.apply(x).grad_fn).__name__
-    "keyword": False,  # does Twice.apply(x, k=3.0) raise?
+    "keyword": torch.__version__ < (2, 13),  # does Twice.apply(x, k=3.0) raise? No, since torch 2.13
     "plain": False,  # Twice.apply(torch.tensor(1.0)).requires_grad
     "list": False,  # ListSum.apply([x]).requires_grad, where forward(xs) of ListSum returns sum(xs)
     # a backward returns one value, forward(x, k) got two arguments: does the backward pass raise?
@@ -185,7 +185,7 @@ with check("predict-function-calls") as test:
             ),
             "keyword": prediction(
                 does_raise(lambda: Twice.apply(torch.tensor(1.0, requires_grad=True), k=3.0)),
-                because="Older notes say apply takes no keyword arguments; in 2.13 it does, defaults included.",
+                because="Before torch 2.13, apply raised on keyword arguments; since then it takes them.",
             ),
             "plain": prediction(
                 Twice.apply(torch.tensor(1.0)).requires_grad,

@@ -16,9 +16,9 @@ INSTALLING = "install"  # the id of the cell in front
 # The constraints are all that is there, so pip adds what is missing and replaces nothing: neither torch nor what the
 # platform's own Jupyter, TensorFlow and the like were built with.
 INSTALL = """\
-# Run this cell first, in each session: Colab and Kaggle forget what was installed. What is there already stays as it is.
-# To keep your answers, choose File, Save a copy in Drive, or download the notebook. At home, `torchkata update --from`
-# and the name of the downloaded file put them into your workbook.
+# Run this cell first, once in each session: Colab and Kaggle forget what was installed.
+# To keep your answers, choose File, Save a copy in Drive, or download the notebook.
+# At home, `torchkata update --from NOTEBOOK` puts them into your workbook.
 %pip freeze --exclude-editable > /tmp/installed.txt
 %pip install --quiet --constraint /tmp/installed.txt torchkata"""
 

@@ -8,7 +8,7 @@ right = {
     "forward": 2.0,
     "dtype": torch.float32,
     "node": "TwiceBackward",
-    "keyword": False,
+    "keyword": torch.__version__ < (2, 13),
     "plain": False,
     "list": False,
     "too_few": True,
@@ -96,10 +96,10 @@ answers = right | {"node": "Twice"}
 answers = right | {"node": "TwiceBackward0"}
 
 
-# %% wrong: apply takes no keyword arguments
-# says: Older notes say apply takes no keyword arguments; in 2.13 it does, defaults included.
+# %% wrong: what another torch does with keyword arguments
+# says: Before torch 2.13, apply raised on keyword arguments; since then it takes them.
 # earns: 1.8 of 2
-answers = right | {"keyword": True}
+answers = right | {"keyword": not right["keyword"]}
 
 
 # %% wrong: the output is always tracked
