@@ -12,7 +12,7 @@
 #     with torch.autocast("cpu", dtype=torch.bfloat16):
 #         y = lin(x)
 #         ...  # here: the first ten expressions
-#     F.mse_loss(y, x).backward()
+#     F.mse_loss(y.float(), x).backward()
 #     ...  # here: lin.weight and its gradient
 #
 # **Contract**
@@ -96,7 +96,7 @@ with check("autocast-dtypes") as test:
             "d.float() @ e": d.float() @ e,
             "x.addmm_(x, e)": x.clone().addmm_(x, e),
         }
-    F.mse_loss(y, x).backward()
+    F.mse_loss(y.float(), x).backward()
     came |= {"lin.weight": lin.weight, "lin.weight.grad": lin.weight.grad}
 
     linear = "Linear is the textbook case: float32 inputs are cast to bfloat16, and the result is bfloat16."

@@ -159,7 +159,7 @@ def bytes_kept(remember_less, x, drop):
     own = {t.untyped_storage().data_ptr() for t in (x, *block.parameters())}
     made = [one for place, one in makings.made.items() if place not in own]
     of_result = out.untyped_storage().data_ptr() if isinstance(out, Tensor) else 0
-    nodes = [out.grad_fn] if isinstance(out, Tensor) else []
+    nodes = [out.sum().grad_fn] if isinstance(out, Tensor) else []  # its node keeps the graph alone, without the result
     del out
     if any(not ref.expired() for ref, _ in made):
         gc.collect()
