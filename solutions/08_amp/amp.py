@@ -222,8 +222,8 @@ error_of(lambda: eighth + eighth)
 # %% [markdown]
 # 65504 is float16's largest number. 65520 is half-way between it and what would come next, 65536; from there on,
 # numbers become inf. A sum gets there quickly, even if every number in it is small. float8_e4m3fn has no inf and
-# *saturates*: even inf becomes 448, without any warning. Both 8-bit formats are for storing numbers and for special
-# matrix products. You can't even add them.
+# *saturates*: even inf becomes 448, without any warning (before torch 2.13 it became nan). Both 8-bit formats are for
+# storing numbers and for special matrix products. You can't even add them.
 #
 # **Now you know.** float16 has many digits and a short range, which ends at 65504 and at 6e-8. bfloat16 has a long
 # range and few digits: it rounds a gradient, but doesn't lose it. Neither format is good enough for the weights.
