@@ -378,8 +378,9 @@ with check("accumulate-and-clip") as test:
     test.hidden("under bfloat16 autocast")
     right = by_hand(data(4), 2, 0.8, low=True)
     seen = observe_scenario(trained, train_accumulated, 4, 2, 0.8, {"low": True})
-    judge_kinds(seen, 2)
     forward = "The forward pass and the loss must run under autocast()."
+    seen.expecting(mistake(forward, raises="Found dtype"))
+    judge_kinds(seen, 2)
     seen.that(all(seen["on"]) and all(seen["lossy"]), forward, stage="rule")
     judge(seen, right, 0.8, tolerance=0.02)
 

@@ -57,7 +57,7 @@ class Sharded(torch.autograd.Function):
     @staticmethod
     def gather(shard, out, width):
         full = shard.new_empty(len(shard) * dist.get_world_size())
-        dist.all_gather_single(full, shard.contiguous())
+        getattr(dist, "all_gather_single", dist.all_gather_into_tensor)(full, shard.contiguous())
         return full[: out * width].reshape(out, width)
 
     @staticmethod
@@ -72,7 +72,7 @@ class Sharded(torch.autograd.Function):
         full = shard.new_zeros(world * len(shard))
         full[: g.shape[1] * x.shape[1]] = torch.einsum("no,ni->oi", g, x).reshape(-1) / world
         mine = torch.empty_like(shard)
-        dist.reduce_scatter_single(mine, full)
+        getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)(mine, full)
         of_x = None
         if x.requires_grad:
             of_x = torch.einsum("no,oi->ni", g, Sharded.gather(shard, g.shape[1], x.shape[1]))
@@ -543,7 +543,7 @@ class ShardedLinear(torch.autograd.Function):
 # caught: hidden
 def piece_of_mean(grad, shard):
     mine = torch.empty_like(shard)
-    dist.reduce_scatter_single(mine, grad.flatten().contiguous())
+    getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)(mine, grad.flatten().contiguous())
     return mine / dist.get_world_size()
 
 
