@@ -102,7 +102,7 @@ with check("nucleus-mask") as test:
         "Here p is a probability mass, not a share of the vocabulary.": torch.tensor([1, 1, 0, 1, 1, 0]),
         "Asked for is a mask with one entry per token, not the list of kept tokens: {detail}": (2,),
         "With sort, stable is accepted only when dim is given as a "
-        "keyword: sort(dim=-1, stable=True, ...).": r"sort\(\) (takes from 1 to 0|.*got \((Tensor, )?int, (stable|descending)=bool)",
+        "keyword: sort(dim=-1, stable=True, ...).": r"sort\(\) (takes from 1 to 0|.*int, (stable|descending)=bool)",
         "Two mistakes at once: the token that carries the sum across p is missing (decide by the sum *before* it), "
         "and you read with the sort order (gather) where you had to write with it (scatter).": torch.tensor(
             [0, 0, 0, 1, 0, 0]
