@@ -362,7 +362,7 @@ def activation_bytes(model, x):
 
 # %% wrong: counts without the distinct storages of half precision, by sys.getsizeof
 # says: Autograd keeps 960 bytes here
-# says: Autograd keeps 1600 bytes here; your instrument says 160.
+# says: Autograd keeps 1600 bytes here; your instrument says
 # earns: 0 of 2
 def activation_bytes(model, x):
     import sys
