@@ -280,11 +280,11 @@ def test_the_table_escapes_html():
 def test_the_table_sets_code_as_code():
     said = {
         "belief": "x.t() of `a < b`.",
-        "fact": "It keeps requires_grad and .grad. So does .to().",
+        "fact": "It keeps requires_grad=True and .grad. So does .to() with dim=0.",
         "trap": "Call `conda install`.",
     }
     html = Folklore("x", (entry(**said),))._repr_html_()
-    for code in ("x.t()", "a &lt; b", "requires_grad", ".grad", ".to()", "conda install"):
+    for code in ("x.t()", "a &lt; b", "requires_grad=True", ".grad", ".to()", "dim=0", "conda install"):
         assert f"<code>{code}</code>" in html
     assert "`" not in html
 

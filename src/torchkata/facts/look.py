@@ -37,6 +37,7 @@ _SUBSCRIPT = r"\[(?:[^][]|\[[^][]*\])*\]"
 CODE = re.compile(
     r"`(?P<quoted>[^`]+)`|"
     rf"(?<![\w.])(?:[A-Za-z_][\w.]*(?:{_CALL}|{_SUBSCRIPT})+(?:\.[A-Za-z_]\w*(?:{_CALL})?)*"  # a call or a subscript
+    r"|[A-Za-z_]\w*=(?:True|False|None|-?\d+(?:\.\d+)?\b|\"[^\"]*\")"  # an argument
     rf"|\.[A-Za-z_](?:[\w.]*\w)?(?:{_CALL})*"  # an attribute or a method of something that isn't named
     r"|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|\w*[a-z0-9]_\w*|_\w+)"  # a name with a dot or an underscore
 )
