@@ -770,3 +770,21 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
         scaler.step(optimizer)
         scaler.update()
     return norms
+
+
+# %% wrong: targets and outputs exchanged in the loss
+# says: Your code raised RuntimeError: element 0 of tensors does not require g
+# earns: 0 of 2
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(y, model(x)) / len(group)
+            scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        norms.append(clip(model, max_norm))
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
