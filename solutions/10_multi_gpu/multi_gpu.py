@@ -1008,14 +1008,16 @@ for name, changes in jobs.items():
 # *fake* tensors, which have a device but no data, so you can try two GPUs on any machine.
 
 # %% facts=["10-model-parallel-idea", "10-labels-on-output-device"]
+# a machine with one GPU refuses a second one
+other = "cpu" if torch.cuda.device_count() == 1 else "cuda:1"
 with FakeTensorMode():
-    first, second = torch.empty(10, 10, device="cuda:0"), torch.empty(5, 10, device="cuda:1")
+    first, second = torch.empty(10, 10, device="cuda:0"), torch.empty(5, 10, device=other)
     h = torch.relu(F.linear(torch.empty(20, 10, device="cuda:0"), first))
     error_of(lambda: F.linear(h, second))
 
-    out = F.linear(h.to("cuda:1"), second)
-    print("with h.to('cuda:1'): the output is on", out.device)
-    for device in ("cpu", "cuda:0", "cuda:1"):
+    out = F.linear(h.to(other), second)
+    print(f"with h.to({other!r}): the output is on", out.device)
+    for device in dict.fromkeys(("cpu", "cuda:0", other)):
         labels = torch.empty(20, 5, device=device)
         print(f"labels on {device:7}", first_sentence_of(partial(F.mse_loss, out, labels)))
 

@@ -924,6 +924,12 @@ def test_a_copy_is_a_plain_tensor():
         assert decode(encode(copy)).shape == (3,)
 
 
+def test_a_tensor_elsewhere_says_where_it_is():
+    with FakeTensorMode():
+        fake = torch.ones(3, device="cuda")
+    assert Copier().copy([fake]) == [Other("FakeTensor on cuda")]
+
+
 def test_plain_values_survive():
     value = {
         "nothing": None,

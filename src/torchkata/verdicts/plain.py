@@ -43,6 +43,12 @@ def is_plain_tensor(value: object) -> TypeGuard[Tensor]:
     )
 
 
+def _elsewhere(value: object) -> str:
+    """Where a tensor lies that is neither on the CPU nor on meta, in words; "" for all else."""
+    is_elsewhere = isinstance(value, Tensor) and not (value.is_cpu or value.is_meta)
+    return f" on {value.device.type}" if is_elsewhere else ""
+
+
 class Copier:
     """Copies plain data. Tensors copied by one Copier share storages exactly where their originals do."""
 
@@ -67,7 +73,7 @@ class Copier:
             return self.copy(_plain_or_other(value), depth)
         if is_plain_tensor(value):
             return self._copy_tensor(value)
-        return Other(type(value).__name__)
+        return Other(type(value).__name__ + _elsewhere(value))
 
     def _copy_tensor(self, tensor: Tensor) -> Tensor:
         original = tensor.detach().resolve_conj().resolve_neg()

@@ -341,9 +341,9 @@ def train_epoch(model, batches, lr):
     return epoch(model, batches, lr)
 
 
-# %% right: brings batches to the device first, as people write it
+# %% right: brings batches to the model's device first
 def train_epoch(model, batches, lr):
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = next(model.parameters()).device
     return epoch(model, [(x.to(device), y.to(device)) for x, y in batches], lr)
 
 
