@@ -22,7 +22,8 @@
 # - It works for any number of ranks, including 1; for float32 and float64; and for weights with fewer elements than
 #   ranks. N may differ from rank to rank, and may be 0 on one.
 #
-# **Rule.** No all_reduce, no broadcast, no objects, no messages between two ranks. The check records what is sent.
+# **Rule.** No all_reduce, no broadcast, no objects, no messages between two ranks. The check records what is sent, but
+# doesn't see files or stores: that part is left to you.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -11,16 +11,17 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, lru_cache
 from typing import Any
 
 import torch
-from torch import library
+from torch import distributed, library
 from torch._C import _autograd as autograd
 from torch._C import _profiler as profiler
 
+Listener = Callable[[str, tuple], None]  # gets an audit event of Python's and what it tells
 BEGUN = {
     "_thread.start_new_thread": "a thread was started",
     **dict.fromkeys(("os.fork", "os.forkpty", "os.posix_spawn", "os.spawn"), "a process was started"),
@@ -31,6 +32,7 @@ TORCHS = frozenset(["aten", "c10d", "mkldnn", "quantized", "sparse"])
 # a kernel of such an operation, of a kind that torch itself does not add late
 ADDED = re.compile(rf"({'|'.join(sorted(TORCHS))})/.*/(?!Meta$|FuncTorch|Sparse)")
 _watching: Sight | None = None
+_listeners: list[Listener] = []
 _listens = False
 
 
@@ -88,6 +90,8 @@ class Sight:
         if _kernels_from_python() - _kernels_of_torch:
             self.note("an operation of torch was replaced")
         self._look_below(events, "")
+        if distributed.is_available() and distributed.is_initialized() and _past_the_dispatcher(events):
+            self.note("messages were sent past torch.distributed's operations")
 
     def _look_below(self, events: Iterable[Any], outermost: str) -> None:
         for event in events:
@@ -108,6 +112,17 @@ class Sight:
             space, _, name = outermost.partition("::")
             if not self._spaces or space in self._spaces:
                 self.note(unseen(name))
+
+
+def _past_the_dispatcher(events: list[Any]) -> bool:
+    """Whether a backend of torch.distributed, gloo for one, has begun something that no operation has asked it for."""
+    every, asked = list(events), []
+    for event in every:  # grows while it is gone through
+        every += event.children
+        if event.name.startswith("c10d::"):
+            asked.append((event.start_time_ns, event.start_time_ns + event.duration_time_ns))
+    begun = [event.start_time_ns for event in every if event.name.startswith(("gloo:", "nccl:"))]
+    return any(not any(start <= when <= end for start, end in asked) for when in begun)
 
 
 class Unwatched(Sight):
@@ -132,9 +147,22 @@ def _listen() -> None:
         _listens = True
 
 
-def _heard(event: str, _: tuple) -> None:
+def _heard(event: str, told: tuple) -> None:
     if _watching is not None and event in BEGUN:
         _watching.note(BEGUN[event])
+    for listener in _listeners:
+        listener(event, told)
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Inside, `listener` gets each audit event of Python's, of all threads."""
+    _listen()
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
 
 
 def _start_counting(begin: str) -> None:

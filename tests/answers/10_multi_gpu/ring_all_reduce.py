@@ -659,3 +659,19 @@ def ring_all_reduce(t):
     thread.start()
     thread.join()
     t.copy_(whole)
+
+
+# %% wrong: the sum by gloo itself, the messages for show
+# says: The check counts messages that are sent in the call itself
+# earns: 0 of 3
+def ring_all_reduce(t):
+    rank, world = dist.get_rank(), dist.get_world_size()
+    if world == 1 or t.numel() == 0:
+        return
+    whole = t.contiguous().flatten().clone()
+    for sent in (*range(rank, rank - world + 1, -1), *range(rank + 1, rank + 2 - world, -1)):
+        chunks = whole.tensor_split(world)
+        _exchange(chunks[sent % world], chunks[(sent - 1) % world])
+    gloo = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))
+    gloo.allreduce([whole]).wait()
+    t.copy_(whole.view(t.shape))
