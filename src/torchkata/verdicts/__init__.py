@@ -13,7 +13,7 @@ from torchkata.verdicts.asking import observe, observe_scenario, observe_value
 from torchkata.verdicts.check import check
 from torchkata.verdicts.corners import FIRST_CHECK_FIRST, corners, known
 from torchkata.verdicts.judging import Mistake, mistake
-from torchkata.verdicts.noting import noting_calls, noting_operations
+from torchkata.verdicts.noting import needs, noting_calls, noting_events, noting_operations
 from torchkata.verdicts.observing import incoming_gradient
 from torchkata.verdicts.predicting import prediction
 from torchkata.verdicts.raised import Interrupted, NotSolvedYet, WrongAnswer
@@ -31,7 +31,9 @@ __all__ = [
     "incoming_gradient",
     "known",
     "mistake",
+    "needs",
     "noting_calls",
+    "noting_events",
     "noting_operations",
     "observe",
     "observe_scenario",

@@ -1,20 +1,24 @@
-"""Noting within a scenario what no recorder notes: operations on a rank, calls of Python's functions."""
+"""Noting within a scenario what no recorder notes: operations on a rank, calls of Python's functions, files, and
+whether an answer needs what an operation gives."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from torchkata.verdicts.sight import Sight, Unwatched
+from torchkata.verdicts.sight import BEGUN, Sight, Unwatched, listening
 
 Note = Callable[[OpOverload, tuple, Any], None]  # gets an operation, its arguments and what it gave
 NoteCall = Callable[[str, str], None]  # gets the module of a function that is called, and its name
@@ -46,6 +50,35 @@ class _Noting(TorchDispatchMode):
         with self._sight.seen(whole=True):
             out = func(*args, **(kwargs or {}))
         self._note(func, args, out)
+        return out
+
+
+def needs(names: Collection[str], answer: Callable[..., Tensor], *args: object) -> bool:
+    """Whether an answer returns another tensor, or raises, when the ATen operations of these names give other values.
+
+    To depend on an operation is not enough for that: `made + 0 * asked` and `made + asked - asked` stay as they are.
+    """
+    plain = answer(*args)
+    try:
+        with _Changing(names):
+            return not torch.equal(plain, answer(*args))
+    except Exception:  # of the answer's own, over values that it doesn't expect
+        return True
+
+
+class _Changing(TorchDispatchMode):
+    def __init__(self, names: Collection[str]):
+        super().__init__()
+        self._names = names
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __torch_dispatch__(self, func: OpOverload, types: object, args: tuple = (), kwargs: dict | None = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if func.overloadpacket.__name__ in self._names:
+            _ = out.logical_not_() if out.dtype == torch.bool else out.mul_(2).add_(1)
         return out
 
 
@@ -84,3 +117,43 @@ def _module_of(file: str) -> str:
     if not path.is_relative_to(folder):
         return ""
     return ".".join(path.relative_to(folder.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+@dataclass
+class Events:
+    """What Python told of: the files that were opened, as the system knows them, and in words what was begun."""
+
+    opened: list[tuple[int, int]] = field(default_factory=list)
+    begun: list[str] = field(default_factory=list)
+
+    def has_opened(self, path: str) -> bool:
+        """Whether this file, which is still there, was opened, by whatever name, or through a descriptor."""
+        return _identity(path) in self.opened
+
+    @property
+    def processes(self) -> list[str]:
+        """Of what was begun: the processes."""
+        return [what for what in self.begun if "process" in what]
+
+
+def _identity(file: str | bytes | int) -> tuple[int, int]:
+    """What the system knows a file by, given its path or a descriptor."""
+    known = os.stat(file)
+    return known.st_dev, known.st_ino
+
+
+@contextmanager
+def noting_events() -> Iterator[Events]:
+    """Inside, files that are opened, and threads and processes that are begun, are noted, whichever thread does it.
+    Code can't take the listener away. Of what a process opens, or a library that isn't Python, it knows nothing."""
+    events = Events()
+
+    def note(event: str, told: tuple) -> None:
+        if event == "open":
+            with suppress(OSError, ValueError):  # there is no such file yet
+                events.opened.append(_identity(told[0]))
+        elif event in BEGUN and BEGUN[event] not in events.begun:
+            events.begun.append(BEGUN[event])
+
+    with listening(note):
+        yield events
