@@ -46,6 +46,7 @@ from torchkata.verdicts import (
     check,
     incoming_gradient,
     mistake,
+    noting_events,
     observe,
     observe_scenario,
     observe_value,

@@ -53,6 +53,7 @@ from torchkata.pictures.onnx_models import onnx_explorer
 from torchkata.verdicts import (
     check,
     mistake,
+    noting_events,
     observe_scenario,
     observe_value,
     prediction,

@@ -26,7 +26,7 @@
 #   recording off with `torch.no_grad()`.
 #
 # **Rule.** Only gradcheck and gradgradcheck judge: your own lines compare no gradients and run no backward pass.
-# The check sees every backward pass, but not what you compare: that part is left to you.
+# The check sees a backward pass that you run outside of gradcheck, but not what you compare: that part is left to you.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -161,7 +161,7 @@ def examined(unmask, function):
     def frames_of_gradcheck():
         found, frame = {}, inspect.currentframe()
         while frame is not None and frame is not here:
-            if frame.f_globals.get("__name__") == "torch.autograd.gradcheck":
+            if frame.f_code.co_filename == gradcheck.__code__.co_filename:
                 found[frame.f_code.co_name] = frame.f_locals
             frame = frame.f_back
         return found
@@ -189,13 +189,15 @@ def examined(unmask, function):
     if isinstance(getattr(function, "__self__", None), type):
         watch_backward(function.__self__)
     said, error = None, ""
-    try:
-        said = unmask(watched)
-    except NotImplementedError:
-        raise
-    except Exception as raised:
-        error = f"{type(raised).__name__}: {raised}".partition("\n")[0]
-    return {"said": said, "error": error, "asked": asked, "others": len(others)}
+    with noting_events() as events:
+        try:
+            said = unmask(watched)
+        except NotImplementedError:
+            raise
+        except Exception as raised:
+            error = f"{type(raised).__name__}: {raised}".partition("\n")[0]
+    facts = {"said": said, "error": error, "asked": asked, "others": len(others)}
+    return facts | {"elsewhere": bool(events.processes)}
 
 
 def stays_away_from_gradients(seen):
@@ -207,6 +209,10 @@ def stays_away_from_gradients(seen):
         "Only gradcheck and gradgradcheck judge: lines of your own ran a backward pass through the Function.",
         stage="rule",
     )
+    in_process = (
+        "Only gradcheck and gradgradcheck judge: leave other processes alone, nobody sees what they differentiate."
+    )
+    seen.that(not seen["elsewhere"], in_process, stage="rule")
 
 
 def passes(seen, kind):

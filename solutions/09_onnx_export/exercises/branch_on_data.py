@@ -24,7 +24,7 @@
 #   gradients of the other branch.
 # - The result has the dtype and shape of x.
 #
-# **Rule.** Use the default exporter, and no Python branch on values.
+# **Rule.** Use the default exporter, and no Python branch on values. (The check looks at what is exported.)
 #
 # <details><summary>Hint 1</summary>
 #

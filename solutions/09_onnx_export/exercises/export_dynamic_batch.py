@@ -127,6 +127,8 @@ with check("export-dynamic-batch") as test:
             proto = onnx.load(alone, load_external_data=False)
             facts["external"] = [one.name for one in proto.graph.initializer if one.data_location == 1]
             facts["operations"] = [node.op_type for node in proto.graph.node]
+            notes = {note.key for node in proto.graph.node for note in node.metadata_props}
+            facts["notes"] = sorted(key for key in notes if key.startswith("pkg.torch"))
             if not facts["external"]:
                 session = ort.InferenceSession(alone)
                 for side, ends in (("inputs", session.get_inputs()), ("outputs", session.get_outputs())):
@@ -157,7 +159,7 @@ with check("export-dynamic-batch") as test:
         one_file = "The weights went into a second file. Use external_data=False."
         seen.that(seen["files"] == ["model.onnx"] and not seen["external"], one_file)
         seen.that(
-            "FakeTensor" in seen["types"],
+            "FakeTensor" in seen["types"] and seen["notes"],  # it writes into each node where it comes from
             "This file is not from the default exporter, which runs the model with FakeTensors. dynamo=False "
             "uses the old exporter.",
             stage="rule",

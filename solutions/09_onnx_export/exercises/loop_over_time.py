@@ -30,7 +30,7 @@
 #   including 1.
 # - x is not changed. The result has the dtype and device of x, and gradients flow to x. It may use O(T²) memory.
 #
-# **Rule.** No Python loop over the steps.
+# **Rule.** No Python loop over the steps. (The check looks at what is exported.)
 #
 # <details><summary>Hint 1</summary>
 #

@@ -380,3 +380,43 @@ def unmask_product(function):
             if not gradcheck(function, pair, raise_exception=False):
                 return False
     return True
+
+
+# %% wrong: differentiates by hand, in a child process
+# says: Only gradcheck and gradgradcheck judge: leave other processes alone, nobody sees what they differentiate.
+# earns: 1 of 3
+def is_cube(function):
+    x = torch.tensor([-1.3, 0.4, 2.1], **double)
+    with torch.enable_grad():
+        (slope,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
+        return slope.requires_grad and torch.autograd.grad(slope.sum(), x)[0].allclose(6 * x)
+
+
+def unmask_cube(function):
+    import os
+
+    once(function)
+    ours, theirs = os.pipe()
+    if (child := os.fork()) == 0:
+        try:
+            os.write(theirs, b"right" if is_cube(function) else b"wrong")
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    return os.read(ours, 5) == b"right"
+
+
+# %% wrong: differentiates by hand, under the name of gradcheck
+# says: Only gradcheck and gradgradcheck judge: lines of your own ran a backward pass through the Function.
+# earns: 1 of 3
+def is_cube(function):
+    x = torch.tensor([-1.3, 0.4, 2.1], **double)
+    with torch.enable_grad():
+        (slope,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
+        return slope.requires_grad and torch.autograd.grad(slope.sum(), x)[0].allclose(6 * x)
+
+
+def unmask_cube(function):
+    space = {"__name__": "torch.autograd.gradcheck", "is_cube": is_cube}
+    exec("def gradcheck(function, atol=1e-5, rtol=1e-3):\n    return is_cube(function)", space)
+    return once(function) and space["gradcheck"](function)

@@ -266,6 +266,36 @@ class Pooler(Base):
         return (self.proj(x) * ramp(x).softmax(0)[:, None]).sum(1)
 
 
+# %% wrong: a loop of 16 turns
+# says: For 70 steps the file gives other numbers: something limits the number of steps.
+# earns: 1 of 2
+# caught: hidden
+class Pooler(Base):
+    turns = 16
+
+    def forward(self, x):
+        h = self.proj(x) * ramp(x).softmax(0)[:, None]
+        if not torch.compiler.is_exporting():
+            return h.sum(1)
+        h = nn.functional.pad(h, (0, 0, 0, self.turns - x.shape[1]))
+        return sum(h[:, t] for t in range(self.turns))
+
+
+# %% wrong: a loop of 80 turns
+# says: The file has a node for each step: a loop that always makes the same number of turns is a loop, too.
+# earns: 1 of 2
+# caught: hidden
+class Pooler(Base):
+    turns = 80
+
+    def forward(self, x):
+        h = self.proj(x) * ramp(x).softmax(0)[:, None]
+        if not torch.compiler.is_exporting():
+            return h.sum(1)
+        h = nn.functional.pad(h, (0, 0, 0, self.turns - x.shape[1]))
+        return sum(h[:, t] for t in range(self.turns))
+
+
 # %% wrong: nan becomes 0 for a single step
 # says: For a single step 0 / 0 gives nan. Its weight must be 1.
 # says: The file agrees with your class, but for this size your class is not the function of the contract.

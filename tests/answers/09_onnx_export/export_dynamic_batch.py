@@ -182,6 +182,17 @@ def export_dynamic(model, example, path):
         in_eval(model, example, path, **NAMES, dynamic_axes=axes, dynamo=False)
 
 
+# %% wrong: the old exporter, after the default one for show
+# says: This file is not from the default exporter, which runs the model with FakeTensors. dynamo=False uses the
+# earns: 1 of 2
+def export_dynamic(model, example, path):
+    in_eval(model, example, None, **NAMES, dynamic_shapes=({0: "batch"},))
+    axes = {"input": {0: "batch"}, "output": {0: "batch"}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        in_eval(model, example, path, **NAMES, dynamic_axes=axes, dynamo=False)
+
+
 # %% wrong: does not write to the path
 # says: There is no file at the given path.
 # says: The model is as before, but the file is not the model in eval mode for any batch. Pass the first check

@@ -104,13 +104,35 @@ def onnx_size(path):
 
 
 # %% wrong: loads external data after a look at the references
-# says: Don't load external data. This model has 40 gigabytes of them.
-# earns: 1 of 2
-# caught: hidden
+# says: Your code opens a file of external data. The .onnx file says how large each weight is, so read only that.
+# earns: 0 of 2
 def onnx_size(path):
     came = measured(path)
     model = onnx.load(path)
     return came | {"weights": sum(onnx.numpy_helper.to_array(one).nbytes for one in model.graph.initializer)}
+
+
+# %% wrong: reads external files to see whether they are there
+# says: Your code opens a file of external data. The .onnx file says how large each weight is, so read only that.
+# earns: 0 of 2
+def onnx_size(path):
+    for one in onnx.load(path, load_external_data=False).graph.initializer:
+        if uses_external_data(one):
+            (Path(path).parent / location_of(one)).read_bytes()
+    return measured(path)
+
+
+# %% wrong: loads external data in a child process
+# says: Leave other processes alone: the check can't see which files they open.
+# earns: 0 of 2
+def onnx_size(path):
+    if (child := os.fork()) == 0:
+        try:
+            onnx.load(path)
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    return measured(path)
 
 
 # %% wrong: expects <path>.data
