@@ -39,6 +39,7 @@ from torchkata.verdicts import (
     incoming_gradient,
     known,
     mistake,
+    needs,
     observe,
     observe_scenario,
     observe_value,

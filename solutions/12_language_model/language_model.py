@@ -66,6 +66,7 @@ from torchkata.verdicts import (
     check,
     incoming_gradient,
     mistake,
+    needs,
     noting_calls,
     observe,
     observe_scenario,

@@ -16,7 +16,7 @@
 # - Any other label outside 0..C-1 raises IndexError, RuntimeError or ValueError.
 #
 # **Rule.** Use `scatter` or `scatter_`; `F.one_hot` and `torch.eye` are not allowed.
-# The check sees that the result depends on it, but not that it does the work: that part is left to you.
+# The check also changes what `scatter` gives, and then the result must change.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -74,6 +74,14 @@ def follows_the_rule(seen):
     seen.used("scatter", "scatter_", because=rule)
 
 
+def changed_scatter(soft_targets, labels, num_classes):
+    """Call it twice, the second time with other numbers in place of what scatter gives; does the result change?"""
+    return needs(["scatter", "scatter_"], soft_targets, labels, num_classes)
+
+
+not_needed = "The result stays the same when `scatter` gives other numbers, so another part of your code computes it."
+
+
 dimensions = mistake(
     "Scatter needs an index with as many dimensions as the target: labels needs one more (of size 1).",
     raises="same number of dimensions",
@@ -97,6 +105,8 @@ with check("one-hot-scatter") as test:
     }
     seen.returns(plain_rows, dimensions, *known(mistakes))
     follows_the_rule(seen)
+    seen = observe_scenario(changed_scatter, soft_targets, four_labels, 5)
+    seen.that(seen.value, not_needed, stage="rule")
 
     test("smooth = 0.1: every row sums to 1")
     seen = observe(soft_targets, four_labels, 5, smooth=0.1)
@@ -126,6 +136,8 @@ with check("one-hot-scatter") as test:
     seen.leaves_arguments_alone()
     seen.avoided("one_hot", "eye", mistakes=[FIRST_CHECK_FIRST])
     seen.used("scatter", "scatter_", mistakes=[FIRST_CHECK_FIRST])
+    seen = observe_scenario(changed_scatter, soft_targets, torch.tensor([2, 0, 1]), 4)
+    seen.that(seen.value, not_needed, FIRST_CHECK_FIRST, stage="rule")
 
     test("ignore_index = -100: rows of zeros")
     some_labels = torch.tensor([2, -100, 0, 3])

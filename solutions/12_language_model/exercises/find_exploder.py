@@ -272,13 +272,14 @@ with check("find-exploder") as test:
 
     def guarded(first_exploding, x, limit, may_raise, recording):
         """Look for an explosion in a model that notes how it is run, and perhaps raises."""
-        runs = []
+        runs, replaced, call = [], [], nn.Module.__call__
 
         class Guard(nn.Module):
             """Notes how it is run; may raise."""
 
             def forward(self, x):
                 runs.append([torch.is_grad_enabled(), self.training])
+                replaced.append(nn.Module.__call__ is not call or any("forward" in vars(m) for m in model.modules()))
                 if may_raise:
                     raise ArithmeticError("a layer is broken")
                 return x
@@ -296,6 +297,7 @@ with check("find-exploder") as test:
             "found": found,
             "raised": raised,
             "runs": runs,
+            "replaced": any(replaced),
             "flags": flags == [m.training for m in model.modules()],
             "hooks": hooks_on(model) == before,
             "recording": recording,
@@ -397,6 +399,8 @@ with check("find-exploder") as test:
         seen.that(seen["hooks"], left_behind, stage="rule")
         seen.that((seen["raised"] == "ArithmeticError") is may_raise, "The model's exception must reach the caller.")
         seen.that(len(seen["runs"]) == 1, "Run the model exactly once.", stage="rule")
+        in_place = "While the model ran, its forward or __call__ was not its own. Use hooks, and leave its code alone."
+        seen.that(not seen["replaced"], in_place, stage="rule")
         recording, training = seen["runs"][0]
         seen.that(not recording, "Run the model without a graph, because nothing here needs a gradient.", stage="rule")
         seen.that(

@@ -153,8 +153,14 @@ class Makings(torch.utils._python_dispatch.TorchDispatchMode):
 
 def bytes_kept(remember_less, x, drop):
     """Run a block through `remember_less`, keep the graph alone, and count the bytes beside x and the block."""
-    block, makings = small_block(drop), Makings()
-    with makings:
+    block, makings, of_torch = small_block(drop), Makings(), []
+
+    def note(module, name):
+        """Note one call of a function."""
+        if module == "torch.utils.checkpoint":
+            of_torch.append(name)
+
+    with makings, noting_calls(note) as unseen:
         out = remember_less(block, x)
     own = {t.untyped_storage().data_ptr() for t in (x, *block.parameters())}
     made = [one for place, one in makings.made.items() if place not in own]
@@ -165,18 +171,14 @@ def bytes_kept(remember_less, x, drop):
         gc.collect()
     for node in nodes:
         nodes += [other for other, _ in getattr(node, "next_functions", ()) if other not in nodes]
-    functions = [
-        type(node)._forward_cls for node in nodes if isinstance(node, torch.autograd.function.BackwardCFunction)
-    ]
-    of_torch = [one for one in vars(torch.utils.checkpoint).values() if isinstance(one, type)]
     recorded = type(
         torch.ones(1, requires_grad=True).tanh().grad_fn
     )  # the block's tanh, where its first run has a graph
     return {
         "kept": sum(size for ref, size in made if not ref.expired()),
         "of result": sum(s for place, (ref, s) in makings.made.items() if place == of_result and not ref.expired()),
-        "own function": any(one not in of_torch for one in functions),
-        "of torch": any(one in of_torch for one in functions) or any(type(node) is recorded for node in nodes),
+        "own function": any(isinstance(node, torch.autograd.function.BackwardCFunction) for node in nodes),
+        "of torch": bool(of_torch or unseen) or any(type(node) is recorded for node in nodes),
     }
 
 

@@ -230,8 +230,10 @@ with check("resume-exactly") as test:
                 os.link(path, link)
             except OSError:  # a file system without links
                 Path(link).touch()
+            old = Path(link).read_bytes()
             save(path, model, optimizer, 4, sampler)
-            facts = {"in place": os.path.samefile(path, link), "second": load(path, *new_run(2)), "raised": False}
+            in_place = os.path.samefile(path, link) or Path(link).read_bytes() != old
+            facts = {"in place": in_place, "second": load(path, *new_run(2)), "raised": False}
             before = Path(path).read_bytes()
             optimizer.param_groups[0]["note"] = Bomb()
             try:

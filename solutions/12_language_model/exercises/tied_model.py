@@ -104,10 +104,15 @@ with check("tied-model") as test:
 
     def what_is_registered(answer, vocab, width, layers, length):
         """Make TinyLM(vocab, width, layers, length) and list what it has registered."""
-        model = answer(vocab, width, layers, length)
+        made, build = [], SmallLM.__init__
+        SmallLM.__init__ = lambda *sizes: (made.append(1), build(*sizes))[1]
+        try:
+            model = answer(vocab, width, layers, length)
+        finally:
+            SmallLM.__init__ = build
         emb, head = model.emb.weight, model.head.weight
         facts = {
-            "the course's": isinstance(model, SmallLM),
+            "the course's": isinstance(model, SmallLM) or bool(made),
             "tied": head is emb,
             "one memory": head.data_ptr() == emb.data_ptr(),
             "equal": torch.equal(head, emb),
@@ -129,7 +134,11 @@ with check("tied-model") as test:
 
     test("head.weight and emb.weight are one Parameter, and every block is registered")
     seen = observe_scenario(what_is_registered, TinyLM, *sizes).expecting(forgotten)
-    seen.that(not seen["the course's"], "Your model is the course's SmallLM. Write the model yourself.", stage="rule")
+    seen.that(
+        not seen["the course's"],
+        "Your model is, or uses, the course's SmallLM. Write the model yourself.",
+        stage="rule",
+    )
     seen.that(
         seen["tied"],
         "head.weight and emb.weight are two Parameters: assign the one to the other.",

@@ -16,7 +16,7 @@
 #   The arguments are not changed, and the loss is differentiable with respect to the logits.
 #
 # **Rule.** Pick the number with `gather` (or `take_along_dim`); do not use `cross_entropy`, `nll_loss` or `one_hot`.
-# The check sees that the result depends on it, but not that it does the work: that part is left to you.
+# The check also changes what `gather` gives, and then the result must change.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -144,6 +144,16 @@ with check("token-loss") as test:
     targets = torch.tensor([[3, 0, 1], [2, -100, 1]])
     wanted = 0 - torch.tensor([[0.4, 0.25, 0.15], [0.15, 1.0, 0.25]]).log()
     judge(observe(token_loss, some(probs), targets), wanted)
+
+    def changed_gather(token_loss, logits, targets):
+        """Call it twice, the second time with other numbers in place of what gather gives; does the result change?"""
+        return needs(["gather"], token_loss, logits, targets)
+
+    seen = observe_scenario(changed_gather, token_loss, some(probs), targets)
+    not_needed = (
+        "The result stays the same when `gather` gives other numbers, so another part of your code computes it."
+    )
+    seen.that(seen.value, not_needed, stage="rule")
 
     test("logits of 1000: a target far below has a loss of 1000, not inf")
     seen = observe(token_loss, torch.tensor([[[1000.0, 0, 3], [2, -5, 1000]]]), torch.tensor([[1, 2]]))

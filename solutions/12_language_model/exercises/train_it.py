@@ -143,12 +143,13 @@ with check("train-it") as test:
             held = [p for group in optimizer.param_groups for p in group["params"]]
             rate = float(max(group["lr"] for group in optimizer.param_groups))
             used = None if any(part is None for part in given) else torch.cat([part.flatten() for part in given])
+            adamw, steps = torch.optim.AdamW, next(kind for kind in type(optimizer).__mro__ if "step" in vars(kind))
             updates.append(
                 {
                     "passes": list(passes),
                     "used": used,
                     "rate": rate,
-                    "adamw": isinstance(optimizer, torch.optim.AdamW),
+                    "adamw": isinstance(optimizer, adamw) and issubclass(adamw, steps),
                     "bare": all(p.grad is None for p in held),
                     "of model": any(p is own for p in held for own in model.parameters()),
                 }

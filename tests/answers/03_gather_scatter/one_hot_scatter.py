@@ -436,3 +436,28 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
     targets = torch.full((*labels.shape, num_classes), spread, dtype=dtype, device=labels.device)
     targets.scatter_(1, labels.masked_fill(ignored, 0).unsqueeze(1), 1 - smooth + spread)
     return targets.masked_fill(ignored.unsqueeze(-1), 0)
+
+
+# %% wrong: multiplies what scatter gives by 0
+# says: The result stays the same when `scatter` gives other numbers, so another part of your code computes it.
+# says: This check builds on the first one
+# earns: 0 of 2
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    ignored = torch.zeros_like(labels, dtype=torch.bool) if ignore_index is None else labels == ignore_index
+    index = labels.masked_fill(ignored, 0).unsqueeze(-1)
+    asked = torch.zeros(*labels.shape, num_classes, dtype=dtype, device=labels.device).scatter(-1, index, 1.0)
+    rows = (torch.arange(num_classes, device=labels.device) == index).to(dtype) * (1 - smooth) + smooth / num_classes
+    return (rows + 0 * asked).masked_fill(ignored.unsqueeze(-1), 0)
+
+
+# %% wrong: subtracts what scatter gives from itself
+# says: The result stays the same when `scatter` gives other numbers, so another part of your code computes it.
+# says: This check builds on the first one
+# earns: 0 of 2
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    ignored = torch.zeros_like(labels, dtype=torch.bool) if ignore_index is None else labels == ignore_index
+    index = labels.masked_fill(ignored, 0).unsqueeze(-1)
+    zeros = torch.zeros(*labels.shape, num_classes, dtype=dtype, device=labels.device)
+    asked, again = zeros.scatter(-1, index, 1.0), zeros.scatter(-1, index, 1.0)
+    rows = (torch.arange(num_classes, device=labels.device) == index).to(dtype) * (1 - smooth) + smooth / num_classes
+    return (rows + asked - again).masked_fill(ignored.unsqueeze(-1), 0)

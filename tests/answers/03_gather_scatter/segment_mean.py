@@ -644,3 +644,12 @@ def segment_mean(values, segment, num_segments):
         sums[s] = [a + b for a, b in zip(sums[s], row, strict=True)]
     means = [[a / max(size, 1) for a in row] for row, size in zip(sums, sizes, strict=True)]
     return torch.tensor(means, dtype=values.dtype).reshape(num_segments, *values.shape[1:])
+
+
+# %% wrong: a loop over NumPy's arrays, which no check sees
+# says: No gradient reaches the values
+# earns: 2 of 3
+def segment_mean(values, segment, num_segments):
+    rows, numbers = values.detach().numpy(), segment.numpy()
+    means = [rows[numbers == s].mean(0) if (numbers == s).any() else 0 * rows[0] for s in range(num_segments)]
+    return torch.tensor([mean.tolist() for mean in means])

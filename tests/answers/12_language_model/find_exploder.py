@@ -436,3 +436,29 @@ def first_exploding(model, x, limit):
 def first_exploding(model, x, limit):
     first(sizes_of(model, x), limit)
     return first(sizes_of(model, x), limit)
+
+
+# %% wrong: replaces each forward for a while
+# says: While the model ran, its forward or __call__ was not its own. Use hooks, and leave its code alone.
+# earns: 1 of 2
+# caught: hidden
+def first_exploding(model, x, limit):
+    found, changed = [], [module for _, module in leaves(model)]
+
+    def noting(name, forward):
+        def noted(*args, **kwargs):
+            output = forward(*args, **kwargs)
+            found.append((name, rms(output)))
+            return output
+
+        return noted
+
+    for name, module in leaves(model):
+        module.forward = noting(name, module.forward)
+    try:
+        with torch.no_grad():
+            model(x)
+    finally:
+        for module in changed:
+            del module.forward
+    return first(found, limit)

@@ -552,3 +552,23 @@ class Recomputed(Lean):
 
 def remember_less(block, x):
     return Recomputed.apply(block, x, *block.parameters())
+
+
+# %% wrong: a Function that calls torch.utils.checkpoint's
+# says: Write the Function yourself, without torch.utils.checkpoint.
+# says: This check builds on the first one
+# earns: 0 of 2
+class Borrowed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, block, x, *parameters):
+        ctx.count = len(parameters)
+        return torch.utils.checkpoint.CheckpointFunction.forward(ctx, block, True, x)
+
+    @staticmethod
+    def backward(ctx, g):
+        _, _, of_x = torch.utils.checkpoint.CheckpointFunction.backward(ctx, g)
+        return None, of_x, *[None] * ctx.count
+
+
+def remember_less(block, x):
+    return Borrowed.apply(block, x, *block.parameters())

@@ -457,3 +457,16 @@ def save_run(path, model, optimizer, step, sampler):
         f.flush()
         os.fsync(f.fileno())
     shutil.move(f.name, path)
+
+
+# %% wrong: writes into the old file by another name, and then copies it
+# says: You wrote into the old file. A process that is killed there leaves half a file.
+# earns: 0 of 1
+# caught: hidden
+def write(run, path):
+    torch.save(run, f"{path}.tmp")
+    if os.path.exists(path):
+        os.link(path, f"{path}.old")
+        shutil.copyfile(f"{path}.tmp", f"{path}.old")
+        os.remove(f"{path}.old")
+    os.replace(f"{path}.tmp", path)

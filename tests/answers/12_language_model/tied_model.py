@@ -477,7 +477,7 @@ class TinyLM(Base):
 
 
 # %% wrong: the course's own model
-# says: Your model is the course's SmallLM. Write the model yourself.
+# says: Your model is, or uses, the course's SmallLM. Write the model yourself.
 # earns: 1 of 2
 class TinyLM(SmallLM):
     pass
@@ -632,3 +632,15 @@ class TinyLM(Base):
                 else block(x, mask)
             )
         return self.head(self.norm(x))
+
+
+# %% wrong: the parts of the course's model
+# says: Your model is, or uses, the course's SmallLM. Write the model yourself.
+# earns: 1 of 2
+class TinyLM(nn.Module):
+    def __init__(self, vocab, width, layers, length):
+        super().__init__()
+        vars(self).update(vars(SmallLM(vocab, width, layers, length)))
+
+    def forward(self, ids):
+        return SmallLM.forward(self, ids)

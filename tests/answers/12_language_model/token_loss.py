@@ -302,3 +302,16 @@ def token_loss(logits, targets, ignore=-100):
     lp = x.log_softmax(-1)
     picked = lp.gather(-1, torch.where(counts, targets, 0)[..., None])[..., 0]
     return torch.where(counts, -picked, 0.0)
+
+
+# %% wrong: multiplies what gather gives by 0
+# says: The result stays the same when `gather` gives other numbers, so another part of your code computes it.
+# earns: 0 of 1
+def token_loss(logits, targets, ignore=-100):
+    counts = targets != ignore
+    x = wide(logits).masked_fill(~counts.unsqueeze(-1), 0.0)
+    ids = torch.arange(x.shape[-1])
+    own = ids == targets.masked_fill(~counts, 0).unsqueeze(-1)
+    loss = x.logsumexp(-1) - x.masked_fill(~own, 0.0).sum(-1)
+    asked = x.gather(-1, targets.masked_fill(~counts, 0).unsqueeze(-1)).squeeze(-1)
+    return (loss + 0 * asked).masked_fill(~counts, 0.0)

@@ -653,3 +653,19 @@ def train(model, ids, steps, batch, peak, seed):
         opt.step()
     model.train(was)
     return losses
+
+
+# %% wrong: an AdamW that steps as SGD does
+# says: The optimizer must be torch.optim.AdamW.
+# says: nats per byte, but must get below 2.5. It learnt too little in these steps. Does the optimizer use your
+# earns: 0 of 2
+class Plain(torch.optim.AdamW):
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.sub_(p.grad, alpha=20 * group["lr"])
+
+
+def train(*args):
+    return loop(*args, make=Plain)
