@@ -115,14 +115,13 @@ class Sight:
 
 
 def _past_the_dispatcher(events: list[Any]) -> bool:
-    """Whether a backend of torch.distributed, gloo for one, has begun something that no operation has asked it for."""
-    every, asked = list(events), []
+    """Whether gloo has begun a collective, where torch.distributed's operations have asked for none."""
+    every = list(events)
     for event in every:  # grows while it is gone through
         every += event.children
-        if event.name.startswith("c10d::"):
-            asked.append((event.start_time_ns, event.start_time_ns + event.duration_time_ns))
-    begun = [event.start_time_ns for event in every if event.name.startswith(("gloo:", "nccl:"))]
-    return any(not any(start <= when <= end for start, end in asked) for when in begun)
+    asked, begun = [{e.name for e in every if e.name.startswith(space)} for space in ("c10d::", "gloo:")]
+    messages = {"c10d::send", "c10d::recv_", "c10d::recv_any_source_", "gloo:send", "gloo:recv", "gloo:recvAnySource"}
+    return bool(begun - messages) and not asked - messages
 
 
 class Unwatched(Sight):
