@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         wheel = build("wheel", source_tree(scratch / "tree"), scratch / "dist")
         changed = install(python, wheel, scratch)
         chapters = find_chapters(here(), asked.chapters or None, with_side_notebooks=True)
-        notebooks = {one.parent.name: one for one in write_for_colab(chapters, scratch / "out")}
+        notebooks = {one.stem: one for one in write_for_colab(chapters, scratch / "out")}
         notebooks |= {f"solution of {chapter.name}": chapter.solution for chapter in chapters}
         rows = [ran(python, name, path, scratch) for name, path in notebooks.items()]
     Console().print(table(rows))
