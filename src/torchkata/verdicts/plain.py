@@ -45,8 +45,9 @@ def is_plain_tensor(value: object) -> TypeGuard[Tensor]:
 
 def _elsewhere(value: object) -> str:
     """Where a tensor lies that is neither on the CPU nor on meta, in words; "" for all else."""
-    is_elsewhere = isinstance(value, Tensor) and not (value.is_cpu or value.is_meta)
-    return f" on {value.device.type}" if is_elsewhere else ""
+    if isinstance(value, Tensor) and not (value.is_cpu or value.is_meta):
+        return f" on {value.device.type}"
+    return ""
 
 
 class Copier:
