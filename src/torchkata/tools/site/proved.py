@@ -61,11 +61,13 @@ def told(chapter: str) -> tuple[Told, ...]:
 
 
 def _release_in(specifier: str) -> Version:
-    """A release that belongs to a specifier, among those that the course admits."""
+    """The release that belongs to a specifier and is the locked one or the first after it; else the last before it."""
     from packaging.specifiers import SpecifierSet
 
-    known = (Version(f"2.{minor}.{micro}") for minor in range(99) for micro in range(3))
-    return next(release for release in known if release >= Version(lock.TORCH) and release in SpecifierSet(specifier))
+    locked, wanted = Version(lock.TORCH), SpecifierSet(specifier)
+    known = [Version(f"2.{minor}.{micro}") for minor in range(99) for micro in range(3)]
+    before, after = ([one for one in known if (one >= locked) is late and one in wanted] for late in (False, True))
+    return after[0] if after else before[-1]
 
 
 def all_told() -> list[Told]:
