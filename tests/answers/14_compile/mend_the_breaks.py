@@ -1,6 +1,5 @@
 # corners: none
 import concurrent.futures
-import threading
 
 import torch
 
@@ -561,6 +560,8 @@ def core(x):
 
 
 def score(x, log, core=core):
+    import threading
+
     result, data = core(x)
     found = []
 

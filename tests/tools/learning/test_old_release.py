@@ -21,8 +21,8 @@ from torchkata.tools.placing import Place
 
 OLD = {old.name: old for old in old_chapters()}
 GONE = {"05_custom_functions": ["audit-tensor", "interp-table"], "11_training_loop": ["argparse-config"]}
-# answers that are worth less than all points today, and what they get: one item is asked that was not
-LESS = {"predict-devices-and-dtypes": 1.8, "predict-leaves": 0.9167}
+# answers that are worth less than all points today, and what they get: items are asked that were not
+LESS = {"predict-devices-and-dtypes": 1.8, "predict-leaves": 0.9167, "format-limits": 1.0, "autocast-dtypes": 0.6667}
 REMARK = "\n\nMy remark"
 
 
