@@ -1,6 +1,6 @@
-# %% right: a fresh tensor in place of a clone
-# A clone of a transposed tensor is transposed in memory too. An empty tensor that is filled lies row by row, whatever t
-# did.
+# %% right: copies into a new tensor instead of cloning
+# The clone of a transposed tensor may be transposed in memory too. A new empty tensor is always stored row by row,
+# whatever the strides of t are, and `copy_` into it stays in the autograd graph.
 def bytes_kept(*tensors):
     """The sizes of all storages, each counted once."""
     return sum({t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())
@@ -15,7 +15,7 @@ def compact(t):
 
 # %% wrong: tells storages apart by the tensors' data_ptr()
 # says: data_ptr() is where a *view* begins
-# Two views of one storage begin in different places, and both keep all of it.
+# Two views of one storage may begin in different places. Then this counts the storage twice.
 def bytes_kept(*tensors):
     """Counts a storage once for each place where a view begins."""
     return sum({t.data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())

@@ -1,5 +1,6 @@
 # %% right: rows of a triangle
-# Row n of this triangle has n ones: the mask is a lookup. The triangle takes T × T bytes, whatever the batch is.
+# Row n of this triangle has n ones, so the mask is a lookup. The triangle takes (T + 1) × T bytes, however small the
+# batch is.
 def padding_mask(lengths, T=None):
     """Row n of the triangle for a sequence of length n."""
     if T is None:
@@ -9,8 +10,8 @@ def padding_mask(lengths, T=None):
 
 
 # %% right: keeps the loop, and clones what was expanded
-# The smallest change to the given code: after `clone` each row has memory of its own. The loop reads each length from
-# the device, which a comparison doesn't.
+# This changes the given code least: after `clone`, each row has its own memory. The loop reads every length from the
+# device, one after the other; the author's comparison reads none.
 def padding_mask(lengths, T=None):
     """A mask written row by row."""
     if T is None:
@@ -23,7 +24,7 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: clones after the loop
 # says: All rows are the same
-# By then each write has gone into the one row that there is.
+# At that point all writes have already gone into one row of memory, and `clone` copies that row for each sequence.
 def padding_mask(lengths, T=None):
     """Copies the rows when it is too late."""
     T = T if T is not None else int(lengths.max())

@@ -1,6 +1,6 @@
 # %% right: as_strided with x's own strides
-# What unfold does inside: the new dimension walks with x's last stride, and the windows start `step` times that apart.
-# as_strided checks only that all of it lies in the storage.
+# `unfold` does the same inside: the last dimension keeps x's last stride, and the windows start `step` times that
+# apart. as_strided checks that the view stays inside the storage, but not that the strides make sense.
 def windows(x, size, step=1):
     """A view of all windows, by its strides."""
     if not 1 <= size <= x.shape[-1] or step < 1:
@@ -10,7 +10,7 @@ def windows(x, size, step=1):
     return x.as_strided((*x.shape[:-1], count, size), (*leading, step * last, last), x.storage_offset())
 
 
-# %% right: all windows, of which a slice leaves every step-th
+# %% right: takes all windows and keeps every step-th
 # A slice with a step is a view of a view, and costs nothing but a new stride.
 def windows(x, size, step=1):
     """Every step-th window."""
@@ -21,7 +21,7 @@ def windows(x, size, step=1):
 
 # %% wrong: stacks slices
 # says: The windows were copied
-# Each slice is a view. `stack` makes a new tensor of them, size times as large as x.
+# Each slice is a view, but `stack` copies them all into a new tensor, about size / step times as large as x.
 def windows(x, size, step=1):
     """Copies of all windows."""
     if not 1 <= size <= x.shape[-1] or step < 1:

@@ -1,6 +1,6 @@
 # %% right: a deep copy of the state_dict
-# One call, and it keeps what hangs on the dictionary: its metadata with the versions of the modules. Tensors that
-# share memory share it in the copy too.
+# It is one call, and it also copies the dictionary's metadata, the version of each module, which the author's new
+# dict doesn't have. Tensors that share memory also share it in the copy.
 import copy
 
 
@@ -10,8 +10,8 @@ def snapshot(model):
 
 
 # %% right: saves to memory and loads
-# The way that a checkpoint takes anyway. It writes every byte once more than a copy does, and nothing that is loaded
-# can be tied to the model.
+# A checkpoint is made in the same way. Every byte is copied twice, once when saving and once when loading, and
+# nothing that is loaded can share memory with the model.
 import io
 
 
@@ -25,7 +25,8 @@ def snapshot(model):
 
 # %% wrong: copies the dictionary
 # says: The snapshot changed when the model was trained
-# A new dictionary with the old tensors in it. The optimizer writes into those tensors.
+# `dict` makes a new dictionary, but its tensors still share the memory of the parameters, and the optimizer writes
+# into that memory.
 def snapshot(model):
     """New names for the memory that is trained."""
     return dict(model.state_dict())

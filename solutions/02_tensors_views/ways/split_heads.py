@@ -13,9 +13,9 @@ def merge_heads(y):
     return y.transpose(1, 2).flatten(2)
 
 
-# %% right: says the strides outright
-# What unflatten and transpose work out is written down here. It holds for every x, contiguous or not, because the
-# strides are taken from x.
+# %% right: as_strided and cat
+# The strides that view and transpose work out are computed here. It works for every x, contiguous or not, because
+# they come from x's own strides. To merge, `cat` always copies, even where the author's reshape returns a view.
 def split_heads(x, h):
     """A view made from x's own strides."""
     batch, positions, channels = x.shape
@@ -33,8 +33,9 @@ def merge_heads(y):
 
 # %% wrong: reshape in place of view
 # says: The shape is right, the content is scrambled
-# The error message suggests reshape, and reshape does silence it. A shape that fits says nothing about which number
-# is where.
+# In `merge_heads`, reshape is what the error message suggests, and it is right there. In `split_heads` it is as wrong
+# as view: both keep the numbers in their old order, so a head gets a part of the positions instead of a part of the
+# channels.
 def split_heads(x, h):
     """Cuts positions and channels in the wrong places."""
     batch, positions, channels = x.shape

@@ -13,8 +13,8 @@ def last_step(h, lengths):
 
 
 # %% right: selects with a mask over time
-# No index at all: a comparison says which step is the last, and where() lets nothing else through, not even nan. It
-# reads all T steps where an index reads one.
+# There is no index: a comparison says which step is the last, and `where` lets nothing else through, not even nan. It
+# reads all T steps, as the author's `cat` does, where advanced indexing reads one.
 def last_step(h, lengths):
     """The sum over time of h, with zeros in all places but one."""
     if ((lengths < 0) | (lengths > h.shape[1])).any():
@@ -25,7 +25,7 @@ def last_step(h, lengths):
 
 # %% wrong: multiplies by a mask of zeros and ones
 # says: nan in the padding leaked into the result
-# 0 · nan is nan. A product hides padding only as long as the padding holds numbers.
+# 0 · nan is nan, and so is 0 · inf. A product with a mask hides padding only if all of the padding is finite.
 def last_step(h, lengths):
     """The sum over time of h times a mask."""
     if ((lengths < 0) | (lengths > h.shape[1])).any():

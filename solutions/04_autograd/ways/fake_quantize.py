@@ -1,5 +1,6 @@
 # %% right: counts in steps, and scales at the end
-# Clamped first, so nothing beyond the limits has a slope, and one clamp serves both the value and the gradient.
+# x is clamped before it is rounded, so one clamp serves both the value and the gradient. The gradient is multiplied
+# by `step` and divided by it again, which rounds it: in float16 with a step of 1e-6, 1.001 becomes 1.0137.
 def fake_quantize(x, step, limit):
     """x in whole steps, and the step put back."""
     if not step > 0 or limit < 1:
@@ -21,7 +22,8 @@ def fake_quantize(x, step, limit):
 
 # %% wrong: no limit on the side that carries the gradient
 # says: Your gradient also passes beyond the limit.
-# The values are right, so a look at the output shows nothing.
+# For ordinary x the values are right, so a look at the output shows nothing. An infinite x becomes nan, because x is
+# added and subtracted without a limit.
 def fake_quantize(x, step, limit):
     """Slope 1 everywhere."""
     if not step > 0 or limit < 1:

@@ -1,6 +1,6 @@
 # %% right: detaches the output of the target
-# The target's forward is recorded, and the record is dropped with the line after it. no_grad records nothing, so it
-# needs less memory while the target runs.
+# The target's forward is recorded, and the record is dropped at the end of the same line. The author's `no_grad`
+# records nothing, which needs less memory while the target runs.
 def agreement_loss(online, target, log_scale, view_a, view_b):
     """The loss, with the target's output as a constant."""
     p = F.normalize(online(view_a), dim=-1)
@@ -9,8 +9,9 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 
 # %% right: calls the target with constants for its parameters
-# `functional_call` puts other tensors in the place of a module's parameters for one call. With detached ones there is
-# nothing to be learned, whatever the grad mode is.
+# `functional_call` puts other tensors in the place of a module's parameters for one call. Here they are detached, and
+# so is `view_b`, so autograd records nothing, even with grad mode on. The author's `no_grad` does the same in one
+# line.
 def agreement_loss(online, target, log_scale, view_a, view_b):
     """The loss, with a target that has no parameters of its own."""
     constants = {name: p.detach() for name, p in target.named_parameters()}

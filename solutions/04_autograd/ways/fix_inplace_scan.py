@@ -1,5 +1,7 @@
 # %% right: lerp for the step
-# `h + g * (x - h)` has a name. It is one operation in place of three, and there is nothing to write into.
+# `torch.lerp(h, x, g)` is `h + g * (x - h)`, one operation instead of three, and it always makes a new tensor. The
+# zero state is stacked with the others, so T = 0 is no special case; the result is a view that keeps one state more
+# than it shows.
 def leaky_scan(x, w, conf):
     """Each state between the last one and the input."""
     states = [x.new_zeros(x.shape[1:])]
@@ -9,8 +11,9 @@ def leaky_scan(x, w, conf):
 
 
 # %% right: stays in place, on clones
-# The smallest change: each tensor that backward needs is cloned before it is written to. It copies what a new result
-# would have been.
+# This adds two clones to the given loop. The first leaves the output of sigmoid, which its backward needs, as it was;
+# the second keeps each state, because otherwise all entries of `outs` are one tensor. A clone takes as much memory as
+# a new result, so writing in place saves nothing here.
 def leaky_scan(x, w, conf):
     """The given loop, with two clones."""
     h = x.new_zeros(x.shape[1:])

@@ -21,7 +21,8 @@ def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
 
 # %% wrong: retain_grad() on the scaled tensor
 # says: retain_grad() fills .grad of a non-leaf, but the optimizer still would not update the tensor you created.
-# It makes the gradient visible, and with it the symptom disappears.
+# An optimizer accepts a non-leaf that retains its gradient, so the ValueError is gone, and the first step even works.
+# The second backward raises, because w still has the graph of the division, which the first has freed.
 def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
     """A non-leaf whose gradient can be read."""
     w = torch.randn(n_in, n_out, dtype=dtype, device=device, requires_grad=True) / n_in**0.5

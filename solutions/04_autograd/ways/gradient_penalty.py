@@ -1,6 +1,6 @@
 # %% right: one derivative for each sample
-# It needs no argument about samples that don't influence each other, so it holds for BatchNorm in train mode too, where
-# the sum of the outputs would mix them. It takes a backward for each sample.
+# It doesn't rely on samples not influencing each other, so it is also right for a model with BatchNorm in train mode,
+# where the derivative of the sum mixes the samples. It runs one backward for each sample.
 def penalised_loss(model, x, y, lam):
     """The norms of the gradients of single outputs."""
     x = x.detach().requires_grad_()
@@ -13,7 +13,8 @@ def penalised_loss(model, x, y, lam):
 
 
 # %% right: grad_outputs of ones
-# The sum of the outputs, said in the call: a vector of ones is what `sum` hands back.
+# The author differentiates the sum of the outputs, whose backward passes on a vector of ones. Here the ones are given
+# directly, which saves the sum.
 def penalised_loss(model, x, y, lam):
     """One vector-Jacobian product for all samples."""
     x = x.detach().requires_grad_()

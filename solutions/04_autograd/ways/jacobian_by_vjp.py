@@ -1,6 +1,6 @@
 # %% right: all unit vectors at once
-# `is_grads_batched` runs one backward for all rows, by vmap. It needs memory for all of them at the same time, and each
-# operation on the way must have a batching rule.
+# `is_grads_batched` runs one backward for all rows, with vmap. It needs the memory of all rows at the same time. An
+# operation without a batching rule is run row by row, and a backward that calls `item` raises.
 def jacobian(fn, x):
     """All rows in one batched vector-Jacobian product."""
     x = x.detach().requires_grad_()
@@ -33,7 +33,7 @@ def jacobian(fn, x):
 
 # %% wrong: backward for each row, without clearing .grad
 # says: Rows contain the sum of all rows before: .grad accumulates.
-# The first row is right, and each later one holds all before it.
+# The first row is right, and each later row is the sum of itself and all rows before.
 def jacobian(fn, x):
     """Rows that add up."""
     x = x.detach().requires_grad_()

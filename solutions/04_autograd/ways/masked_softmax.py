@@ -1,6 +1,6 @@
 # %% right: an extra column for empty rows
-# Where nothing is left, the extra column takes the whole weight of 1, and is cut off. No row is ever without an entry,
-# so no nan arises.
+# In an empty row the extra column takes the whole weight of 1, and is then cut off. Every row has an entry to choose,
+# so no nan arises. `cat` copies the scores once more.
 def masked_softmax(scores, mask):
     """A softmax with one more entry, which only empty rows use."""
     kept = torch.where(mask, scores, -torch.inf)
@@ -9,9 +9,9 @@ def masked_softmax(scores, mask):
     return torch.cat([kept, sink], -1).softmax(-1)[..., :-1]
 
 
-# %% right: -inf, and nan selected away in a way that backward follows
-# In an empty row the backward of softmax does make nan, and the backward of masked_fill puts zeros in place of all of
-# it.
+# %% right: -inf by masked_fill, which blanks the gradient too
+# In an empty row softmax returns nan, and so does its backward. `where` replaces the first, and the backward of
+# masked_fill replaces the second with zeros. Autograd's anomaly mode raises on the way.
 def masked_softmax(scores, mask):
     """Softmax over -inf, with the masked places blanked."""
     p = scores.masked_fill(~mask, float("-inf")).softmax(-1)
@@ -20,7 +20,7 @@ def masked_softmax(scores, mask):
 
 # %% wrong: adds a bias of -inf
 # says: The output is right, the gradient is nan
-# Addition passes every gradient on, so the nan of an empty row goes straight into the scores.
+# Addition passes every gradient on, so the nan of an empty row reaches the gradient of the scores.
 def masked_softmax(scores, mask):
     """Right values, and a gradient of nan."""
     bias = torch.zeros(mask.shape).masked_fill(~mask, float("-inf"))

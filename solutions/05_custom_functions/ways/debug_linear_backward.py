@@ -1,6 +1,6 @@
-# %% right: einsum says which dimensions meet
-# The ellipsis stands for all leading dimensions, however many there are: no reshape, no transpose. The letters that are
-# missing on the right are the ones that are summed over.
+# %% right: einsum, which names the dimensions
+# The ellipsis stands for all leading dimensions, so you write no reshape and no transpose; einsum does them. Whatever
+# is missing on the right, a letter or the ellipsis, is summed over.
 class LinearFn(torch.autograd.Function):
     """x @ weight.T + bias."""
 

@@ -13,7 +13,8 @@ def grad_reverse(x, lam=1.0):
 
 # %% wrong: turns the gradient round in place
 # says: The incoming gradient was modified in place, in `backward`
-# It saves a tensor, and whoever else holds that gradient (a hook, another branch) sees it change.
+# It avoids a new tensor, but everything else that uses the same gradient, such as a hook or another branch, sees it
+# change.
 class GradReverse(torch.autograd.Function):
     """The identity, with a backward that writes into what it was given."""
 

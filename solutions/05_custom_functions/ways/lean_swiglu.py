@@ -1,6 +1,7 @@
 # %% right: a checkpoint
-# No formula of your own: `checkpoint` keeps the inputs and runs the forward again in backward. It can be differentiated
-# twice, and it costs the whole forward once more.
+# There is no formula to write: `checkpoint` keeps the inputs, and backward runs silu again. (It stops before the
+# product, which backward doesn't need.) It can be differentiated twice. Each call also stores the state of the random
+# number generator, in case the forward draws numbers.
 def swiglu(a, b):
     """silu(a) * b, computed again in backward."""
     if a.shape != b.shape:

@@ -1,14 +1,15 @@
 # %% right: no Function at all
 # log cosh x = x + softplus(-2x) - log 2. These are operations of PyTorch, stable for large x and differentiable as
-# often as you like. More is kept for backward than x.
+# often as you like. For backward -2x is kept, a new tensor, where the author's answer keeps x, which is often there
+# anyway.
 def log_cosh(x):
     """log(cosh(x)), by softplus."""
     return x + F.softplus(-2 * x) - math.log(2)
 
 
 # %% right: tanh as a second output
-# What is saved is an output, so autograd knows where it comes from, and asks for its gradient too. Nothing is computed
-# twice.
+# What is saved is an output, so autograd knows where it comes from and gives backward a gradient for it. tanh is
+# computed only once, but it is a new tensor that is kept, where the author's answer keeps x.
 class Pair(torch.autograd.Function):
     """log(cosh(x)) and tanh(x)."""
 
@@ -32,7 +33,7 @@ def log_cosh(x):
     return Pair.apply(x)[0]
 
 
-# %% wrong: saves tanh, which is no output
+# %% wrong: saves tanh, which is neither an input nor an output
 # says: The second derivative is 0: the tanh in backward is a constant there
 # gradcheck passes, because the first derivative is right.
 class LogCosh(torch.autograd.Function):

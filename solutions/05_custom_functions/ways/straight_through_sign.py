@@ -1,6 +1,6 @@
 # %% right: the surrogate plus a detached correction
-# No Function: the value comes from the step, the slope from the clamp, and `detach` keeps the two apart. The same trick
-# as in fake quantization.
+# There is no Function: the value comes from the step and the slope from the clamp, and `detach` keeps the two apart.
+# Exercise 4.6 does the same with `round`.
 def ste_sign(x):
     """The step, with the slope of a clamp."""
     step = torch.where(x >= 0, 1.0, -1.0).to(x.dtype).masked_fill(x.isnan(), torch.nan)
@@ -9,7 +9,9 @@ def ste_sign(x):
 
 
 # %% right: keeps the mask
-# One byte for each element, where x has four: backward needs to know only where the gradient passes.
+# Backward only needs to know where the gradient passes. The mask takes one byte for each element, where a float32 x
+# takes four, but it comes on top if x is kept anyway. A change of x in place between forward and backward does no
+# harm.
 class Masked(torch.autograd.Function):
     """The step, which remembers where its gradient passes."""
 

@@ -1,6 +1,6 @@
 # %% right: a frozen copy of the model inside
-# The averages live in a deep copy, which has the right names, kinds and devices already, and keeps two names of one
-# weight together. Its modules can be run, so the averaged model can be evaluated where it is.
+# The averages are a deep copy of the model, which has the right names, dtypes and devices and keeps tied weights
+# tied. It can be evaluated as it is. It also copies the model's hooks and its buffers that are not persistent.
 import copy
 
 

@@ -1,6 +1,6 @@
-# %% right: a subclass that refuses
-# The class of each layer becomes one whose train() does nothing. The names in the state_dict stay. Saving the whole
-# module with pickle fails, because pickle can't find a class that was made in a function.
+# %% right: a subclass whose train() does nothing
+# Each layer gets a class of its own whose `train` leaves the flag alone. In a deep copy, `train` returns the copied
+# layer, where the author's function still returns the original one. Neither answer lets you pickle the whole model.
 def freeze_batchnorm(model):
     """Freeze all batch-norm layers, by a class of their own."""
     kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)

@@ -1,6 +1,6 @@
 # %% right: copies into the tensors of model.state_dict()
-# A state_dict holds the model's own memory, so `copy_` into it is loading. It converts dtypes and devices on the way,
-# as load_state_dict does.
+# The tensors in a state_dict share memory with the model, so copying into them loads it. `copy_` converts dtypes and
+# devices, as load_state_dict does, but no load_state_dict hook is called.
 class LoadReport(NamedTuple):
     """What was loaded and what wasn't."""
 

@@ -1,6 +1,6 @@
 # %% right: a temporary folder beside the file
-# The folder is removed whatever happens, so no half file is left. It lies beside the checkpoint because a file can be
-# replaced at once only within one file system.
+# The folder is removed even if saving raises, so no half file is left; only a process that is killed leaves it
+# behind. It is created beside the checkpoint because a file can be renamed atomically only within one file system.
 import tempfile
 
 
@@ -28,7 +28,7 @@ def load_checkpoint(path, model, optimizer, scheduler):
 
 # %% wrong: forgets the state of the generator
 # says: Dropout masks or the shuffle differ: torch's generator state was not saved, or restored before something else
-# The weights are right, and the run is another one from the first dropout on.
+# The weights are right, but from the first shuffle or dropout mask on it is a different run.
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
     """Save all but the generator."""
     checkpoint = {"states": [one.state_dict() for one in (model, optimizer, scheduler)], "epoch": epoch}

@@ -20,7 +20,7 @@ class SinusoidalPositions(nn.Module):
 
 # %% wrong: a plain attribute
 # says: After .double() or .to(device) the table has not changed: a plain attribute is not registered.
-# On the CPU, in float32, everything works. The first GPU finds it.
+# On the CPU, in float32, everything works. On a GPU the addition raises, because the table is still on the CPU.
 class SinusoidalPositions(nn.Module):
     """Adds a table that stays behind when the module moves."""
 

@@ -1,6 +1,6 @@
 # %% right: a copy of the whole model
-# deepcopy keeps what a state_dict would lose, such as buffers that are not persistent. It copies them too each time,
-# and the gradients with them.
+# deepcopy also copies what is not in the state_dict, such as hooks and buffers that are not persistent, at every new
+# best score. In the end only the state_dict of the copy is used. The gradients of the parameters are not copied.
 import copy
 
 
@@ -24,7 +24,8 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: clones the parameters only
 # says: The batch-norm statistics are also part of the best state; parameters alone are not enough.
-# Weights of the best step with statistics of the last one: a model that never was.
+# The model ends with the weights of the best step and the batch-norm statistics of the last step, a combination that
+# was never scored.
 def fit_keep_best(model, train_step, score, steps):
     """Goes back with half of the state."""
     if steps < 1:

@@ -1,5 +1,6 @@
 # %% right: one wrapper at a time, by recursion
-# The function takes off one layer and calls itself with what is left, so nothing counts how deep the wrappers nest.
+# The function removes one `module.` from every name and calls itself with the result, where the author's answer
+# loops. Each call builds a new dict and splits all names again.
 def strip_wrappers(state):
     """The names without `_orig_mod` and without what wraps the whole model."""
     names = [".".join(part for part in key.split(".") if part != "_orig_mod") for key in state]

@@ -1,6 +1,6 @@
 # %% right: exponents by frexp
-# `frexp` takes a number apart into a fraction and a power of two, so the exponent of the scale is a difference. One
-# cast decides whether rounding went over the top.
+# `frexp` splits a number into a fraction and a power of two, so the exponent of the scale is a difference, and no
+# search is needed. One cast shows whether the largest number rounds to inf; then the scale is halved.
 def scale_window(grads, dtype=torch.float16):
     """The shares that are lost, with the scale from two exponents."""
     flat = torch.cat([torch.empty(0), *(g.detach().double().flatten() for g in grads)])
@@ -16,9 +16,9 @@ def scale_window(grads, dtype=torch.float16):
     return {"lost": lost, "scale": scale, "lost_scaled": lost_scaled}
 
 
-# %% wrong: casts first, and multiplies then
+# %% wrong: casts first and multiplies afterwards
 # says: Multiply before casting: what has become 0 stays 0 whatever you multiply it by.
-# A scale helps only before the number is stored in the small format.
+# A scale helps only if you multiply before the number is stored in the small format.
 def scale_window(grads, dtype=torch.float16):
     """A scale that comes too late."""
     flat = torch.cat([torch.empty(0), *(g.detach().double().flatten() for g in grads)])

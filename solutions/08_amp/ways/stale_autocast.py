@@ -1,6 +1,7 @@
 # %% right: empties the cache around each step
-# The region may stay as it is. `clear_autocast_cache` drops the casts of the old weights: before a forward those that
-# somebody else left, after a step your own.
+# The region keeps its cache, and `clear_autocast_cache` empties it: before a forward, because the caller may have
+# left casts there, and after a step, because the weights are new. The caller's casts have to be made again. A weight
+# that one forward uses twice is cast once, where the author's answer, without a cache, casts it twice.
 def fit(model, optimizer, batches):
     """One step per batch, with a cache that is emptied."""
     losses = []

@@ -1,6 +1,6 @@
 # %% right: the target takes the shape of the prediction
-# `view_as` refuses another number of elements by itself, so the check and the reshape are one line. The error is turned
-# into the one that the contract asks for.
+# `view_as` raises if the number of elements differs, so no test is needed before. The `except` turns this
+# RuntimeError into the ValueError of the contract, but it also hides any other RuntimeError of the loss.
 def fit(model, x, y, epochs, lr, batch_size):
     """Train with SGD, with targets in the shape of the predictions."""
     optimizer = torch.optim.SGD(model.parameters(), lr=lr)
@@ -21,7 +21,8 @@ def fit(model, x, y, epochs, lr, batch_size):
 
 # %% wrong: squeeze() on the prediction
 # says: Your code failed or warned when the last batch was a single sample.
-# A batch of one loses its only dimension, and the number that is left broadcasts with the target.
+# For a batch of one, `squeeze` removes every dimension. The loss is still right, but PyTorch warns that the target
+# has a different size.
 def fit(model, x, y, epochs, lr, batch_size):
     """Train with SGD, but for a batch of one."""
     optimizer = torch.optim.SGD(model.parameters(), lr=lr)

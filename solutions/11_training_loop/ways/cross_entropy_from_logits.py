@@ -1,6 +1,7 @@
 # %% right: the maximum is subtracted by hand
-# What logsumexp does inside: after that no exponential is larger than 1. The maximum is detached, because the result
-# doesn't depend on which number is subtracted.
+# This is what logsumexp does inside; afterwards no exponential is larger than 1. The maximum is detached, because the
+# result doesn't depend on what is subtracted. It is exact even for logits of 1e4, but keeps one more tensor of their
+# size for backward.
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     """The mean cross entropy, from shifted logits."""
     if logits.dim() != 2 or target.shape != logits.shape[:1]:
@@ -22,7 +23,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: the logarithm of a softmax
 # says: The result is inf, nan or a bounded number for large logits
-# A probability below 1.4e-45 is 0 in float32, and its logarithm is -inf.
+# If a logit is 104 or more below the largest, its probability is 0 in float32, and the logarithm is -inf.
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     """Right until a probability underflows."""
     if logits.dim() != 2 or target.shape != logits.shape[:1]:
