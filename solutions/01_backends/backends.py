@@ -81,7 +81,7 @@ error_of(lambda: model(torch.ones(2, device="meta")))
 
 # %% [markdown]
 # Besides the input, three tensors take part, and one of them was not moved. Which one, and why? Section 1.2 has the
-# answer, and in Exercise 1.3 you fix a larger model that has the same fault three times.
+# answer, and in Exercise 1.3 you fix a larger model that has this fault and two related ones.
 #
 # To see where the error comes from, follow one operation on its way down through PyTorch. Chapters 1 to 4 each
 # highlight a part of this picture.
@@ -90,9 +90,9 @@ error_of(lambda: model(torch.ones(2, device="meta")))
 call_path("dispatcher")
 
 # %% [markdown]
-# The *dispatcher* looks at the labels of the tensors, that is, their device and dtype, and picks the *kernel*, the
-# compiled code that works on that device and in that format. Here the kernel got tensors from two devices and refused.
-# This chapter is about the labels.
+# The *dispatcher* looks at the devices of the tensors and picks the *kernel*, the compiled code for that device. Inside
+# the kernel, the dtype decides which version of the loop runs. Here the kernel got tensors from two devices and
+# refused. This chapter is about the labels.
 #
 # ## 1.1 A device is a label
 #
@@ -257,11 +257,13 @@ error_of(lambda: torch.stack([there.sum(), number]))
 # registers `factor`, and `persistent=False` keeps it out of the checkpoint. Overriding `to` so that it also moves
 # `factor` doesn't solve the problem, because a parent module never calls the `to` of its children, as the cell shows.
 #
-# There is one exception, in the line before the error. A CPU tensor without dimensions, that is, a single number, may
-# be an operand of an *elementwise* operation such as `*`, `+` or `torch.where` on any device. Other operations refuse
-# it. For example, you get this error if you `torch.stack` losses from two devices. And don't rely on the error while
-# you practise with `meta`: in torch 2.13, a bare `torch.mm` of a CPU matrix and a meta matrix is not refused and
-# returns meaningless numbers. Check `.device` instead.
+# There are exceptions. The line before the error shows the most common one: a CPU tensor without dimensions, that is, a
+# single number, may be an operand of an *elementwise* operation such as `*`, `+` or `torch.where` on any device. (An
+# index in square brackets may also be on the CPU.) Other operations refuse such a number. For example, you get this
+# error if you `torch.stack` losses from two devices. And don't rely on the error while you practise with `meta`: in
+# torch
+# 2.13, a bare `torch.mm` of a CPU matrix and a meta matrix is not refused and returns meaningless numbers. Check
+# `.device` instead.
 #
 # **Change one line.** The next cell lists the operations that PyTorch runs when a new tensor should be on another
 # device. How would you write the first block so that only one operation is left?
@@ -408,8 +410,8 @@ error_of(lambda: torch.set_default_dtype(torch.int64))
 # %% [markdown]
 # ## 1.4 Errors that arrive late
 #
-# A label is wrong, and the GPU blames a line that has nothing to do with it. If you know why, you can find the label in
-# minutes.
+# A class label in the batch is wrong, and the GPU blames a line that has nothing to do with it. If you know why, you
+# can find that class label in minutes.
 #
 # Let's start on the CPU.
 #
@@ -427,7 +429,7 @@ print(f"only -100: {F.cross_entropy(logits, torch.tensor([-100, -100])):.4f}")
 # %% [markdown]
 # It refuses 5 and -1. The label -100 is the default of `ignore_index`, so it is skipped silently and the mean is taken
 # over the other rows. If no other row is left, the result is nan. No negative label means "the last class". `gather`
-# and `one_hot` raise equally clear errors on the CPU.
+# names the index, too; `one_hot` only says that a class value is too large.
 #
 # On the CPU an operation has finished when its line has finished, and it checks the indices itself. So the traceback
 # ends at the faulty line, and the message often gives the number. On a GPU Python only *queues* the work and goes on.
@@ -607,9 +609,9 @@ with torch.autograd.graph.saved_tensors_hooks(show, lambda kept: kept):
 # %% [markdown]
 # Autograd saves the input of the first layer, the output of ReLU, the same tensor again because the second layer also
 # needs it, and last that layer's weight, which is needed to pass the gradient on. A batch norm saves its input, its
-# weight, its running mean and variance, and the mean and variance of the batch. A *storage* is the piece of memory that
-# contains a tensor's numbers. The four rows are a slice, so they keep the storage of all hundred rows alive (chapter
-# 2).
+# weight, its running mean and variance, the mean of the batch, and 1 divided by its standard deviation. A *storage* is
+# the piece of memory that contains a tensor's numbers. The four rows are a slice, so they keep the storage of all
+# hundred rows alive (chapter 2).
 #
 # Why does `show` return `saved.detach()`, which has the same storage, and not simply `saved`? `exp` saves its own
 # output. Here is `exp` with both kinds of hook. There is no backward pass, and afterwards nothing uses the output any
@@ -631,9 +633,9 @@ print("the hook returns saved.detach():", stays_in_memory(lambda saved: saved.de
 
 # %% [markdown]
 # The output refers to its graph (`output.grad_fn`), and the graph now refers to that same output. Python's garbage
-# collector doesn't see this cycle, since half of it is in C++. A hook that returns `saved` therefore leaks the
-# activations of every forward pass that isn't followed by a backward pass. A detached tensor has no graph, so there is
-# no cycle.
+# collector doesn't see this cycle, since half of it is in C++. If an operation of the forward pass saves its own
+# output, as `exp` and ReLU do, a hook that returns `saved` therefore leaks the graph with all that it keeps, unless a
+# backward pass follows. A detached tensor has no graph, so there is no cycle.
 #
 # **Predict.** Adam keeps two numbers for each parameter. Do they exist after the first `backward()`?
 
@@ -715,11 +717,12 @@ print(run.stdout.strip())
 # fastest first; set `CUDA_DEVICE_ORDER=PCI_BUS_ID` for the order of `nvidia-smi`. Clusters use names such as `GPU-8f…`
 # instead of numbers.
 #
-# When is the variable read? The cell changed it *after* `import torch`, six times, and each change had an effect,
-# because the import doesn't start CUDA. But `torch.cuda.is_available()` may start it, and most programs begin with that
-# call. According to its source, it asks CUDA itself, which then reads the variable once and for all, and
-# `is_initialized()` still says False afterwards. (The cell at the end of the chapter tried this on a GPU, and after
-# that call it was too late to set the variable.) So set the variable in the shell, before Python starts.
+# When is the variable read? The cell changed it *after* `import torch`, six times, and PyTorch's reader followed each
+# time, because it reads the variable anew. CUDA itself reads it only once, when it starts, and the import doesn't start
+# CUDA. But `torch.cuda.is_available()` may start it, and most programs begin with that call. According to its source,
+# it asks CUDA itself, which then reads the variable once and for all, and `is_initialized()` still says False
+# afterwards. (The cell at the end of the chapter tried this on a GPU, and after that call it was too late to set the
+# variable.) So set the variable in the shell, before Python starts.
 #
 # These two `with` blocks look alike:
 

@@ -438,7 +438,7 @@ error_of(lambda: F.cross_entropy(logits, labels))
 # `torch.Tensor(3)`, with a capital T, is three uninitialised numbers, that is, whatever was in memory. Use
 # `torch.tensor(data, dtype=…)`.
 #
-# Three names from older code either warn or will be removed:
+# Three calls from older code now warn, and two of them will be removed:
 
 # %% facts=["02-typed-storage-deprecated", "02-torch-range", "02-tensor-always-copies"] shows_warning="UserWarning"
 warning_of(lambda: x.storage())
@@ -717,8 +717,8 @@ print("quantile as mask:", x[x > torch.quantile(x, 0.25)].tolist())
 
 # %% [markdown]
 # Only the mask is right. The first line drops the first *positions*. Sorting and `topk` drop the right values but lose
-# the order. The mask has one weakness: if several values equal the threshold, it drops too many or too few. The
-# exercise requires the exact number.
+# the order. The mask has a weakness: it drops every value that equals the threshold. With other lengths, or with equal
+# values, it may drop more than a quarter. The exercise requires the exact number.
 #
 # **Now you know.** For each such call, ask whether it keeps the shape, the order, the positions, the gradient.
 

@@ -176,7 +176,8 @@ print("column by column:   ", [a[:, column][index[:, column]].tolist() for colum
 #
 # ## 3.2 Shapes: gather and scatter don't broadcast
 #
-# Nearly every error message of gather is about a shape, and the worst mistake raises no error at all.
+# gather has rules for shapes, for values and for dtypes. The worst mistake breaks none of them and raises no error at
+# all.
 #
 # **Predict.** You want column 1 of every row of `y`, which has shape (3, 4), and write `y.gather(1,
 # torch.tensor([[1]]))`. Which shape does the result have?

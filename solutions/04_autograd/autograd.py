@@ -115,7 +115,8 @@ print("w.grad:", w.grad, "x.grad:", x.grad)
 # The last operation comes first, because gradients travel backwards, from results to inputs. Nodes are backward
 # functions, not tensors. The path ends at `w`, which is called a *leaf* (section 4.2 says exactly what that is). It
 # appears as AccumulateGrad, the node that adds to its `.grad`. `x` and the 1 are not tracked, so no edge leads to them.
-# Marking `w` was enough: everything computed from a tracked tensor is tracked.
+# Marking `w` was enough: while autograd records, a floating point result of a tracked tensor is tracked, too (section
+# 4.6 has the exceptions).
 
 # %% [markdown]
 # The explorer below draws that graph for lines that you type. Gradients flow down. Each box is a node; below the node's
@@ -358,8 +359,8 @@ error_of(lambda: torch.autograd.grad(w.sum(), torch.ones(2)))
 # %% [markdown]
 # You can ask for None, or for zeros of the right shape. A tensor that was never tracked is refused in any case.
 #
-# The leaves of a model are its parameters, and also its input if you mark it. **By hand.** A layer with three inputs
-# and one output computes w · x + b. What are the gradients of its output with respect to b, w and x?
+# The leaves that get a gradient are the model's parameters, and also its input if you mark it. **By hand.** A layer
+# with three inputs and one output computes w · x + b. What are the gradients of its output with respect to b, w and x?
 
 # %% facts=["04-leaf-parameters-too"]
 torch.manual_seed(0)
@@ -655,9 +656,9 @@ for step in range(3):
 # When you do want to cut, you can use `detach()` or `.data`. Both return a tensor that shares memory with the original
 # and has no history. They differ when you write into it.
 #
-# **Predict.** `b = a.exp()`, and the loss is computed from `b`. Then the memory of `b` is doubled, either through
-# `b.detach()` or through `b.data`. The right gradient of `a` is 1 (a is 0, and the derivative of exp is exp). What does
-# backward compute?
+# **Predict.** `b = a.exp()`, and the loss is computed from `b`. Then the numbers in `b` are multiplied by 2 in place,
+# either through `b.detach()` or through `b.data`. The right gradient of `a` is 1 (a is 0, and the derivative of exp is
+# exp). What does backward compute?
 
 # %% facts=["04-detach-replaces-data"]
 a = torch.zeros(3, requires_grad=True)
@@ -887,9 +888,8 @@ for warning in caught:
 # write with a new tensor (`h = h * 2`). Anomaly detection slows everything down, so switch it on only while you are
 # looking for a bug.
 #
-# So it matters what an operation keeps. **Complete the table.** Which of these operations keep their input, which keep
-# their result, and which keep neither? For each one, ask whether you would write its derivative with the input or with
-# the result.
+# So it matters what an operation keeps. **Predict.** For each operation in the next cell: does it keep its input, its
+# result, or neither? For each one, ask whether you would write its derivative with the input or with the result.
 
 # %%
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)

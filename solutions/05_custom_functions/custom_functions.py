@@ -68,9 +68,10 @@ temperature = torch.from_numpy(np.interp(amplified, volts, degrees))
 print("degrees:", temperature.tolist(), " requires grad:", temperature.requires_grad)
 
 # %% [markdown]
-# The first call of `np.interp` raises, because NumPy would compute without autograd knowing. If you follow the advice,
-# the error goes away, and so does the gradient: what NumPy returns is a constant, and `gain` never learns. Yet you
-# could say by hand how the degrees change with the volts, namely by the slope of the table. You need a place to say it.
+# The first attempt raises before NumPy gets anything: `.numpy()` refuses a tracked tensor, because NumPy would compute
+# without autograd knowing. If you follow the advice, the error goes away, and so does the gradient: what NumPy returns
+# is a constant, and `gain` never learns. Yet you could say by hand how the degrees change with the volts, namely by the
+# slope of the table. You need a place to say it.
 #
 # That place is a `torch.autograd.Function`. Its `forward` says how the result is computed, and its `backward` how a
 # gradient passes; `ctx` ("context") carries what backward will need from one to the other. At the end of the chapter
@@ -529,8 +530,8 @@ for materialize in (True, False):
 
 # %% [markdown]
 # It gets zeros, which the engine creates for this purpose ("materialized"). After `ctx.set_materialize_grads(False)` it
-# gets None and has to check for it, which saves the zeros and the products with them. The explorer also has this
-# switch: watch `g_second`.
+# gets None and has to check for it. Then the zeros are never created or multiplied. The explorer also has this switch:
+# watch `g_second`.
 #
 # And what does `backward` do for an input that needs no gradient?
 
@@ -1045,9 +1046,9 @@ print("gradcheck:", gradcheck(cube, x), "- gradgradcheck:", gradgradcheck(cube, 
 # multiplies by the slope of the slope, 6x. If `backward` ignores it, the second derivative is 0 again. The function
 # `cube` hides the second output from its caller.
 #
-# `once_differentiable` declares that a backward can't be differentiated; if you ask for it, it raises. **By hand.**
-# Below is a loss with a gradient penalty, y + (dy/dx)², for y = x² at x = 2. Work out its gradient, then see what you
-# get with the Function.
+# `once_differentiable` declares that a backward can't be differentiated, and is meant to raise if you try. Does it?
+# **By hand.** Below is a loss with a gradient penalty, y + (dy/dx)², for y = x² at x = 2. Work out its gradient, then
+# see what you get with the Function.
 
 
 # %% facts=["05-once-differentiable"]

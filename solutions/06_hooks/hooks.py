@@ -82,7 +82,7 @@ for step in range(301):
 hook_places()
 
 # %% [markdown]
-# Section 6.9 returns to this network and finds the cause with five lines of code.
+# Section 6.9 returns to this network and finds the cause with one hook.
 #
 # ## 6.1 `model(x)` is more than `model.forward(x)`
 #
@@ -267,10 +267,10 @@ linear.register_forward_pre_hook(lambda module, args: (args[0] * 10,))
 print("ten times the input, by a pre-hook:", linear(torch.ones(1, 2)).tolist())
 
 # %% [markdown]
-# The output of `Linear` is a new tensor with its own memory, so it doesn't change. `Identity` returns its input and
-# `Flatten` returns a view of it (chapter 2), so their outputs become zero. A forward hook therefore runs too late to
-# change what `forward` reads, and yet writing into its arguments can do harm. To change an input, use a forward
-# *pre*-hook, whose return value replaces the arguments.
+# The output of `Linear` is a new tensor with its own memory, so it doesn't change. `Identity` returns its input, and so
+# does `Flatten` here, because a matrix is flat already. (With more dimensions it returns a view, chapter 2.) So both
+# outputs become zero. A forward hook therefore runs too late to change what `forward` reads, and yet writing into its
+# arguments can do harm. To change an input, use a forward *pre*-hook, whose return value replaces the arguments.
 #
 # **Find the line.** The same layer is called twice below, once as `layer(x)` and once as `layer(input=x)`. In one of
 # the two calls, a hook that reads `args[0]` would raise. Which one, and why?
@@ -684,9 +684,10 @@ print("asked for weight and input too:", fired)
 # `x` requires grad, so the hook waits for the gradient of `x`, and the first call never computes it. The same happens
 # with `y.backward(inputs=[layer.weight])`. If you depend on a hook, call a plain `backward()`.
 #
-# **Now you know.** A full backward hook gets and returns tuples, with one entry per positional tensor. It sees the
-# gradients of a module's inputs and outputs, never those of its weights. It acts on graphs whose forward pass ran while
-# it was registered, and fires only if the gradient of the input is computed.
+# **Now you know.** A full backward hook gets tuples. `grad_input` has one entry per positional argument, None for those
+# without a gradient, and `grad_output` has one per output. It sees the gradients of a module's inputs and outputs,
+# never those of its weights. It acts on graphs whose forward pass ran while it was registered, and fires only if the
+# gradient of the input is computed.
 
 # %% exercise="scale-input-grads"
 
@@ -734,7 +735,8 @@ old_and_full_hook(3, 4, batch=5)
 # For a matrix, the last node of `Linear` adds the bias to a product of `x` and `weight.t()`. Its inputs are the bias,
 # `x` and the *transposed* weight, which explains both the triple and the transpose. For a single vector, the last node
 # is a reshape, whose only input is the result of that sum with a batch dimension of one. For the Sequential, it is the
-# last node of the last layer. None of this describes the layer's own inputs.
+# last node of the last layer. Only in the first case is one of the entries the gradient of the layer's input, and it
+# isn't the first one.
 #
 # PyTorch itself warns about this when you call a layer with such a hook:
 

@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Modules and state_dict
 #
-# A module is a registry. Whatever is registered is trained, saved and moved; whatever isn't is left out, without an
-# error. Nearly everything that you ask of a model, from `parameters()` to `state_dict()`, is a walk over that registry.
-# After this chapter you can
+# A module is a registry. What isn't registered is neither trained nor saved nor moved, and there is no error. What is
+# registered is treated according to its kind. Nearly everything that you ask of a model, from `parameters()` to
+# `state_dict()`, is a walk over that registry. After this chapter you can
 #
 # - say for any attribute of a module whether it is trained, saved and moved, and choose between Parameter, buffer,
 #   non-persistent buffer and plain attribute;
@@ -580,7 +580,7 @@ for name, value in state.items():
 
 # %% [markdown]
 # It contains the parameters and the persistent buffers, here four and three. `num_batches_tracked` is a counter, an
-# int64 of shape (). It doesn't contain code, the list of layers, hooks, or the train or eval mode.
+# int64 of shape (). A state_dict doesn't contain code, the list of layers, hooks, or the train or eval mode.
 #
 # **Predict.** We call `best = model.state_dict()` at the best moment, and then training continues. What is in `best` at
 # the end?
@@ -828,7 +828,7 @@ print("requires grad:", y.requires_grad, "- weight and bias got gradients:", tra
 # %% [markdown]
 # Batch norm normalises with its running statistics, which no longer change: 5 is the mean and becomes 0; 8 is one
 # standard deviation above it and becomes 1. `eval()` doesn't switch off gradients. `torch.no_grad()` and
-# `torch.inference_mode()` do that; for a validation you need both.
+# `torch.inference_mode()` do that. For a validation you need `eval()` and one of these two.
 #
 # Here is what goes wrong without `eval()`. The same sample passes through twice, each time with a different companion
 # in its batch:

@@ -621,10 +621,11 @@ for rows in (8, 4096):
     print(f"{rows:4} rows: float32 {plain / 1024:7.0f} KiB, mixed {mixed / 1024:7.0f} KiB")
 
 # %% [markdown]
-# Mixed precision keeps more with 8 rows, because the copies outweigh everything else. What becomes smaller is the
-# memory for large batches and long sequences, not that for the model: weights, gradients and the optimizer's state stay
-# in float32. The other gain, speed, comes from matrix units that support these formats. A CPU can't show it; the cell
-# under "On a GPU" measures it if you have one.
+# Mixed precision keeps more with 8 rows, because the bfloat16 copy of the second weight, 256 KiB, outweighs everything
+# else. (The first layer keeps no weight: its input needs no gradient.) What becomes smaller is the memory for large
+# batches and long sequences, not that for the model: weights, gradients and the optimizer's state stay in float32. The
+# other gain is speed, if the processor has units for these formats. Section 8.2 measured yours; the cell under "On a
+# GPU" measures a GPU if you have one.
 #
 # ### A Function of your own
 #
@@ -835,8 +836,9 @@ for factor in (3.0, torch.inf):
     print(f"weight: {w.item():.1f}; scale: {scale:g}")
 
 # %% [markdown]
-# That is the whole algorithm. The weight becomes 0.7, as in ordinary training, because the gradient is unscaled before
-# the step; so you can keep your learning rate. A skipped step leaves the weights as they are.
+# That is the algorithm, except that the scale must also grow again, which comes below. The weight becomes 0.7, as in
+# ordinary training, because the gradient is unscaled before the step; so you can keep your learning rate. A skipped
+# step leaves the weights as they are.
 #
 # `torch.amp.GradScaler` has a method for each part: `scale(loss)`, `unscale_(optimizer)`, `step(optimizer)` and
 # `update()`. The numbers are the same:
@@ -948,7 +950,8 @@ for iteration in range(61):
 # torch.float16)`. If the scaler is not enabled, `scale` returns the loss unchanged, and `step` calls `optimizer.step`.
 #
 # **Now you know.** Scaling the loss shifts all gradients into float16's window. The scaler tries out how large the
-# scale may be and skips each step that overflows. Only the smaller scale shows that it did.
+# scale may be and skips each step that overflows. A skipped step raises nothing: you notice it only because the scale
+# is smaller afterwards.
 
 # %% [markdown]
 # ## 8.6 Between backward and step
@@ -1122,8 +1125,8 @@ with torch.autocast("cpu", dtype=torch.float16):
 # region, for example as a decorator: `@torch.autocast("cpu", dtype=torch.float16)`.
 #
 # `nn.DataParallel` starts a thread for each GPU. According to its source it enters autocast there for you, but passes
-# on only *that* autocast was on, so a bfloat16 region becomes CUDA's default, float16, in the workers. (It takes two
-# GPUs to see that.)
+# on whether autocast is on, but not its dtype, so a bfloat16 region becomes CUDA's default, float16, in the workers.
+# (It takes two GPUs to see that.)
 #
 # **Now you know.** The state of autocast belongs to a thread. With one process for each GPU (chapter 10) there is
 # nothing to pass on; each process enters its own region.
@@ -1131,8 +1134,9 @@ with torch.autocast("cpu", dtype=torch.float16):
 # %% [markdown]
 # ## On a GPU
 #
-# Only a GPU can show what is faster, and by how much. The cell runs a transformer layer forward and backward in four
-# precisions and prints time and peak memory. Without a GPU it shows a recorded run. No exercise needs it.
+# On a GPU you can see which precision is faster there, and by how much. The cell runs a transformer layer forward and
+# backward in four precisions and prints time and peak memory. Without a GPU it shows a recorded run. No exercise needs
+# it.
 
 
 # %% varies="a CUDA device changes what is shown"

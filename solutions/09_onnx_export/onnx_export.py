@@ -256,8 +256,8 @@ for name, program in {"optimize=False": as_it_is, "as exported": cnn_program}.it
 
 # %% [markdown]
 # (The nodes `Shape`, `Constant` and `Concat` compute the sizes for `Reshape`; the exporter simplifies them as well.) So
-# the weights in the file may differ from those in your `state_dict`, and you won't find `running_mean` there. The mode
-# in which you export also matters:
+# the weights in the file may differ from those in your `state_dict`, and the file has no `running_mean`. The mode in
+# which you export also matters:
 
 # %% shows_warning="UserWarning"
 with_dropout = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5))
@@ -529,8 +529,8 @@ for rows in (4, 2, 1):
     print(f"rows {rows}: {agrees(session_of(relative_program), Relative(), torch.randn(rows, 3))}")
 
 # %% [markdown]
-# **Now you know.** The checker proves the structure, and `verify=True` proves one example. Only other sizes and other
-# numbers can prove the function.
+# **Now you know.** The checker checks the structure, and `verify=True` compares one example. To find a wrong file, you
+# need other sizes and other numbers.
 
 # %% exercise="verify-export"
 

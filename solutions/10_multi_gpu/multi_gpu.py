@@ -778,9 +778,10 @@ with tempfile.TemporaryDirectory() as folder:
 #
 # DDP doesn't send each gradient by itself; it packs gradients into buckets. A [communication
 # hook](https://docs.pytorch.org/docs/stable/ddp_comm_hooks.html) replaces DDP's all_reduce, so it can inspect the
-# buckets. The hook below records what it gets and starts the all_reduce itself. If it waited, nothing would overlap
-# with backward, so it returns a *future*. With `async_op=True` a collective returns a handle at once. The handle's
-# `get_future()` will contain the sum, and `.then(f)` makes another future, which will contain what `f` returns for it.
+# buckets. The hook below records what it gets and starts the all_reduce itself. It must not wait, or nothing would
+# overlap with backward. So it returns a *future*, an object that will hold the result later. With `async_op=True` a
+# collective returns a handle at once. `handle.get_future()` is the future of the sum, and `.then(f)` makes the future
+# of what `f` returns for that sum.
 #
 # A bucket contains whole gradients, and is closed as soon as it has *reached* its cap.
 #
@@ -826,8 +827,8 @@ _ = run_on_ranks(look_at_buckets)
 # rank therefore make communication relatively cheaper. A hook can also send something smaller; PyTorch has hooks for
 # float16 and bfloat16. If you register your own hook, it must also divide by the world size.
 #
-# **Now you know.** In each step DDP sends as many bytes as the trainable parameters have, in buckets, last layers
-# first.
+# **Now you know.** In each step DDP gives all_reduce as many bytes as the trainable parameters have, in buckets, last
+# layers first. Section 10.9 shows how many of them travel.
 
 # %% exercise="communicated-bytes"
 
@@ -983,12 +984,12 @@ for name, changes in jobs.items():
 # of steps.
 #
 # Communication isn't the only suspect. All ranks wait for the slowest rank, and work that isn't divided takes as long
-# as before. If logging, or evaluation on rank 0, takes 5% of a step, 8 GPUs can't be more than 1 / (0.05 + 0.95 / 8) =
-# 5.9 times as fast. Three small experiments tell you which it is:
+# as before. If logging, or evaluation on rank 0, takes 5% of a step on one GPU, 8 GPUs can't be more than 1 / (0.05 +
+# 0.95 / 8) = 5.9 times as fast. Three small experiments tell you which it is:
 #
 # | experiment | what it tells |
 # |---|---|
-# | train on one batch that is already on the device | steps get shorter: the DataLoader was the brake |
+# | train on one batch that is already on the device | steps get shorter: the DataLoader was the bottleneck |
 # | all steps under `no_sync()` | steps get shorter: communication isn't hidden |
 # | one GPU alone, with 32 samples instead of 256 | not 8 times shorter: small batches leave a GPU half empty |
 #

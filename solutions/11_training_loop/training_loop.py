@@ -672,7 +672,7 @@ print(f"Python {version} on {sys.platform}: {multiprocessing.get_start_method()}
 # loading](https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading))
 #
 # **Now you know.** The sampler chooses the indices, the dataset returns the sample for each index, and collate makes
-# the batch. Workers do this in copies of your process.
+# the batch. Workers do this in processes of their own, each with a copy of the dataset.
 #
 # ## 11.4 Evaluate
 #

@@ -150,7 +150,7 @@ for length, loss in enumerate(table_losses(text, rest, longest=6), 1):
 
 # %% [markdown]
 # These tables are the rivals. If the model's loss is below 2.50, it uses more than one byte of context. If it is below
-# 1.45, the model is better than any counting with this text. (The table with six bytes gets worse because there is too
+# 1.45, the model is better than the best of these tables. (The table with six bytes gets worse because there is too
 # little text for it.)
 #
 # A model trains on *windows*: pieces of the text, each paired with the same piece shifted by one byte. As copies,
@@ -509,8 +509,9 @@ print(f"{nats:.3f} nats = {nats / math.log(2):.3f} bits per byte = perplexity {m
 # autocast, call `.float()`, and then compute the loss. (The last line has the units used in papers. A loss in nats
 # divided by log 2 is in bits, and its exponential is the *perplexity*.)
 #
-# **Now you know.** Divide by the number of all targets in the batch, once. Clip the finished gradient, once. And leave
-# autocast before the loss.
+# **Now you know.** Divide by the number of all targets in the batch, once. Clip the finished gradient, once. And call
+# `.float()` on the logits before the loss: inside autocast `cross_entropy` does that for you, outside it computes in
+# the dtype that it gets.
 
 # %% exercise="token-accumulation"
 
@@ -560,7 +561,8 @@ print("close:", torch.allclose(whole, quarters, rtol=1e-4, atol=1e-5))
 # seconds. The check measures the loss itself, on bytes that your function never saw, and it tests whether the model is
 # still causal. This chapter's leak and its copies show why.
 #
-# **Now you know.** When you see a low loss, ask: whose bytes, which mask, which rival?
+# **Now you know.** When you see a low loss, ask which text it was measured on, whether the mask leaks, and what a
+# simple baseline gets.
 
 # %% exercise="train-it"
 
@@ -626,8 +628,8 @@ for prompt in ("A function ", "The statement "):
     print(as_text(ids))
 
 # %% [markdown]
-# Yes, the text can be repeated, but it is useless. Every byte is drawn with the same random number, which always picks
-# the same part of the distribution, so there is no randomness left. Seed once, outside the loop.
+# Yes, the text can be repeated, but it is useless. Every byte is drawn with the same random numbers, so the same few
+# bytes are favoured in each draw, and the text soon runs in a circle. Seed once, outside the loop.
 
 # %% exercise="write-on"
 

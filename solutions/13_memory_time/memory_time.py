@@ -68,8 +68,8 @@ from torchkata.verdicts import check, mistake, observe, observe_scenario, observ
 # > 2.00 MiB is **allocated by PyTorch**, and 56.00 MiB is **reserved by PyTorch but unallocated**. If reserved but
 # > unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.
 #
-# Only 2 of the GPU's 100 MiB are in use, and yet PyTorch can't find 58. Which of these numbers do you need in order to
-# decide what to do? Section 13.9 comes back to the message, and by then you know what each word means.
+# Tensors occupy only 2 of the GPU's 100 MiB, and yet PyTorch can't find 58. Which of these numbers do you need in order
+# to decide what to do? Section 13.9 comes back to the message, and by then you know what each word means.
 #
 # ## 13.1 The moment of the peak
 #
@@ -368,8 +368,9 @@ print(program_at_the_peak(snapshot))
 # number. Add up the entries yourself.
 #
 # The last table shows the program with what each line has in memory at the peak. `optimizer.step()` has 24 of 34 MiB.
-# In the first step Adam creates its state, and what forward made was freed long before. The 8 MiB without a frame are
-# gradients, because backward runs in a separate thread, where there is no Python.
+# In the first step Adam creates its state. Of what forward made, only `out` and the loss are left, because names refer
+# to them. The 8 MiB without a frame are gradients, because backward runs in a separate thread, where there is no
+# Python.
 #
 # Why does the summary say that 101 MiB are allocated? It also counts what existed before the recording: 12 MiB of
 # parameters and data, and 65 MiB of workspaces, among them the two blocks of 32.

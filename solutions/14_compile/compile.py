@@ -186,7 +186,8 @@ print("inputs of a Linear:", [node.name for node in nodes if node.op == "placeho
 # A trap: if somebody has looked at `module.code` and you change a node afterwards, the module goes on with its old
 # code. Call `module.recompile()` after every change.
 #
-# **Now you know.** A graph is a list of calls on tensors. Python has run once, before it.
+# **Now you know.** A graph is a list of calls on tensors. The Python around them ran once, while the function was
+# traced.
 
 # %% exercise="write-a-backend"
 
@@ -295,7 +296,8 @@ with fresh_compiler():
 cache_explorer()
 
 # %% [markdown]
-# **Now you know.** What tracing read is guarded. What it didn't read isn't, and the numbers in tensors never are.
+# **Now you know.** Most of what tracing read is guarded, and a few global settings always are. The numbers in tensors
+# never are, and the last column lists what else isn't.
 
 # %% exercise="what-happened"
 # %% exercise="how-many-graphs"
@@ -422,7 +424,7 @@ for name, function, lengths, dynamic in (
 # each size, and each is longer than the one before. Two sizes that are equal in the first call share one symbol, so a
 # first call with a square matrix makes a graph for square matrices.
 #
-# `torch._dynamo.mark_dynamic(x, 0)` demands a symbol for size 0 of `x`: code that makes a constant of it raises an
+# `torch._dynamo.mark_dynamic(x, 0)` demands a symbol for dimension 0 of `x`: code that makes a constant of it raises an
 # error. `torch._dynamo.maybe_mark_dynamic` asks for a symbol and accepts a constant.
 #
 # The last, shorter batch of a DataLoader costs one graph in all, not one for each epoch, so you don't have to drop or
@@ -483,8 +485,8 @@ print(told.graph_count, "graphs,", told.graph_break_count, "break")
 print(lines_of(told.break_reasons[0].reason, 3))
 
 # %% [markdown]
-# **Predict.** Which of these break a function in 2.13? A print, an append to a list, a try with a raise in it, a
-# generator, `np.tanh(x.numpy())`, a line that is logged, `.item()`, `x[x > 0]`.
+# **Predict.** Which of these also break a function in 2.13? An append to a list, a try with a raise in it, a generator,
+# `np.tanh(x.numpy())`, a line that is logged, `.item()`, `x[x > 0]`.
 
 
 # %% facts=["14-no-longer-breaks", "14-item-breaks", "14-fullgraph-only-checks"]

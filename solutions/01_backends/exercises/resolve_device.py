@@ -39,9 +39,9 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# There are three cases after that. For `cpu`, return the device without an index; for `meta`, return the device as it
-# is. For every other type, look up the count, with 0 as the default, and refuse if it is 0 or if the index isn't below
-# it. Then return a device with that type, and with `current` if there was no index.
+# There are three cases after that. For `cpu` and `meta`, return the device without an index. For every other type, look
+# up the count, with 0 as the default, and refuse if it is 0 or if the index isn't below it. Then return a device with
+# that type, and with `current` if there was no index.
 #
 # </details>
 

@@ -22,8 +22,8 @@
 # - The arguments are tuples or lists of ints, which may be larger than any memory. `shape` and `stride` have the same
 #   length and contain nothing negative. No argument is changed.
 #
-# **Rule.** Numbers only: no tensor and no array is created, not even on `meta`.
-# The check can't see NumPy arrays: that part is left to you.
+# **Rule.** Numbers only: no tensor and no array is created, not even on `meta`. The check can't see NumPy arrays, so
+# please keep to the rule there.
 #
 # <details><summary>Hint 1</summary>
 #

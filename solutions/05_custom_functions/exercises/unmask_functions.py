@@ -25,8 +25,9 @@
 # - The verdict is the same for all states of the random number generators, and even if the caller has switched
 #   recording off with `torch.no_grad()`.
 #
-# **Rule.** Only gradcheck and gradgradcheck judge: your own lines compare no gradients and run no backward pass.
-# The check sees a backward pass that you run outside of gradcheck, but not what you compare: that part is left to you.
+# **Rule.** Only gradcheck and gradgradcheck judge: your own lines compare no gradients and run no backward pass. The
+# check sees a backward pass that you run outside of gradcheck, but not what you compare, so please keep to the rule
+# there.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -3,8 +3,8 @@
 #
 # fix · solid · 15 min · 2 points
 #
-# Somebody used the LinearFn of Exercise 5.2 in a model, and the model under `torch.autocast("cpu",
-# dtype=torch.bfloat16)`:
+# Somebody used the LinearFn of Exercise 5.2 in a model, and ran the model under `torch.autocast("cpu",
+# dtype=torch.bfloat16)`. It raises:
 #
 #     RuntimeError: expected m1 and m2 to have the same dtype, but got: c10::BFloat16 != float
 #

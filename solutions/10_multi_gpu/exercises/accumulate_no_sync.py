@@ -15,7 +15,7 @@
 # - There may be only one micro-batch. If there is none, raise ValueError.
 #
 # **Rule.** Run one forward, then its backward, for each micro-batch, because the activations of two don't fit into
-# memory together. The check sees what the model runs, but not what a copy of it does: that part is left to you.
+# memory together. The check sees what the model runs, but not what a copy of it does, so please keep to the rule there.
 #
 # In Exercise 12.8 you accumulate again, in one process and with micro-batches of different sizes.
 #

@@ -18,7 +18,8 @@
 # - The result is bit-identical on all ranks. (PyTorch's own tutorial has a ring that sends whole tensors.)
 #
 # **Rule.** Use only point-to-point messages: `send`, `recv`, `isend`, `irecv`, `batch_isend_irecv`. The check counts
-# what is sent and to whom, in the thread that makes the call. It doesn't see files or stores: that part is left to you.
+# what is sent and to whom, in the thread that makes the call. It doesn't see files or stores, so please keep to the
+# rule there.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -23,7 +23,7 @@
 #   ranks. N may differ from rank to rank, and may be 0 on one.
 #
 # **Rule.** No all_reduce, no broadcast, no objects, no messages between two ranks. The check records what is sent, but
-# doesn't see files or stores: that part is left to you.
+# doesn't see files or stores, so please keep to the rule there.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -16,7 +16,7 @@
 # - Rank 1 returns the mean loss as a float, rank 0 returns None.
 #
 # **Rule.** Use only messages between two ranks: `send`, `recv`, `isend`, `irecv`. No collectives, no
-# torch.distributed.pipelining. The check doesn't see files or stores: that part is left to you.
+# torch.distributed.pipelining. The check doesn't see files or stores, so please keep to the rule there.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -16,8 +16,8 @@
 # - lr and weight_decay may be anything from 1e-4 to 0.5. The result does not depend on amsgrad, eps and similar
 #   options.
 #
-# **Rule.** Decide by stepping the optimizer, not by its class, its name, its defaults or its source.
-# The check sees that a step is made, but not what you decide by: that part is left to you.
+# **Rule.** Decide by stepping the optimizer, not by its class, its name, its defaults or its source. The check sees
+# that a step is made, but not what you decide by, so please keep to the rule there.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -12,8 +12,7 @@
 #   each node's result by the node's name.
 # - Every call (`call_function` or `call_method`) belongs to exactly one group; placeholders and the output belong to
 #   none. A pointwise call is in the group of its reader if it has exactly one reader and that reader is pointwise too.
-#   The same reader may read it twice. The output is a reader. A call without a reader, like any other call, begins a
-#   group of its own.
+#   The same reader may read it twice. The output is a reader. Every other call is the last of its group.
 # - Groups come in any order. Within a group the names are in the order of the graph.
 # - `before`: each call reads each different node among its arguments once (keywords and lists included) and writes its
 #   result. `after`: each group reads each different node from outside once, and writes the result of its last call

@@ -53,8 +53,8 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# For the first two pairs, three calls are enough. Two calls make a graph with a symbol in both functions, and the third
-# call fails a condition that only one of the graphs has. For the options, two calls will do.
+# For the first two pairs, three calls are enough. After two calls, one function has a graph that fits every third call,
+# and the other one has a condition that the third call fails. For the options, two calls will do.
 #
 # </details>
 
