@@ -62,7 +62,7 @@ answers = {
     # x.grad.dtype after Twice.apply(x).backward(), although backward returns float64
     "dtype": torch.float32,
     "node": "TwiceBackward",  # type(Twice.apply(x).grad_fn).__name__
-    "keyword": torch.__version__ < (2, 13),  # does Twice.apply(x, k=3.0) raise? No, since torch 2.13
+    "keyword": torch.__version__ < (2, 13),  # does Twice.apply(x, k=3.0) raise? Not since 2.13
     "plain": False,  # Twice.apply(torch.tensor(1.0)).requires_grad
     "list": False,  # ListSum.apply([x]).requires_grad, where forward(xs) of ListSum returns sum(xs)
     # a backward returns one value, forward(x, k) got two arguments: does the backward pass raise?
