@@ -888,8 +888,10 @@ for warning in caught:
 # write with a new tensor (`h = h * 2`). Anomaly detection slows everything down, so switch it on only while you are
 # looking for a bug.
 #
-# So it matters what an operation keeps. **Predict.** For each operation in the next cell: does it keep its input, its
-# result, or neither? For each one, ask whether you would write its derivative with the input or with the result.
+# So it matters what an operation keeps.
+#
+# **Predict.** For each operation in the next cell: does it keep its input, its result, or neither? For each one, ask
+# whether you would write its derivative with the input or with the result.
 
 # %%
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
