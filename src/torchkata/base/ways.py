@@ -34,6 +34,13 @@ class Way:
     source: str
     says: str = ""
 
+    @property
+    def about(self) -> str:
+        """What it is, for somebody who reads it."""
+        if self.right:
+            return f"Another right answer: {self.title}. {self.note}"
+        return f"An easy mistake: {self.title}. {self.note} A check says: “{self.says}”"
+
 
 def ways_file(chapter: Path, exercise: str) -> Path:
     """The file of an exercise's other answers, in the folder of a chapter's solution."""

@@ -235,9 +235,7 @@ def _solution(
     say(f"{found.title} ({chapter.name})")
     _show_code(text)
     for way in other_ways(chapter, found):
-        say(f"{'Another right answer' if way.right else 'An easy mistake'}: {way.title}. {way.note}")
-        if way.says:
-            say(f"A check says: “{way.says}”")
+        say(way.about)
         _show_code(f"{way.source}\n")
 
 

@@ -124,11 +124,5 @@ def _points_and_next(own: at_hand.OwnCheck, passed: str, wrong: list[str], point
 
 def _others(own: at_hand.OwnCheck) -> tuple[Folded, ...]:
     """The author's answer, and others, for somebody who has found one."""
-    mistake = "An easy mistake: {0.title}. {0.note} A check says: “{0.says}”"
-    return (
-        Folded("The author's answer", own.authors_answer),
-        *(
-            Folded(f"Another right answer: {way.title}. {way.note}" if way.right else mistake.format(way), way.source)
-            for way in own.ways()
-        ),
-    )
+    others = (Folded(way.about, way.source) for way in own.ways())
+    return (Folded("The author's answer", own.authors_answer), *others)

@@ -1,21 +1,4 @@
 # corners: caller's modes, half precision
-# %% right: nn.Parameter around the finished tensors
-def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
-    w = nn.Parameter(torch.randn(n_in, n_out, dtype=dtype, device=device) / n_in**0.5)
-    b = nn.Parameter(torch.zeros(n_out, dtype=dtype, device=device))
-    return w, b
-
-
-# %% right: empty leaves, filled in place under no_grad
-def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
-    w = torch.empty(n_in, n_out, dtype=dtype, device=device, requires_grad=True)
-    b = torch.empty(n_out, dtype=dtype, device=device, requires_grad=True)
-    with torch.no_grad():
-        w.normal_(0, 1 / n_in**0.5)
-        b.zero_()
-    return w, b
-
-
 # %% right: detaches the computed tensor and marks it
 def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
     w = torch.randn(n_in, n_out, requires_grad=True) / n_in**0.5

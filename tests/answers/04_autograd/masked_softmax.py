@@ -1,10 +1,4 @@
 # corners: nan, half precision, empty
-# %% right: masked_fill with -inf, nan selected away
-def masked_softmax(scores, mask):
-    p = scores.masked_fill(~mask, float("-inf")).softmax(-1)
-    return torch.where(mask, p, 0.0)
-
-
 # %% right: -inf by where, rows without valid entries blanked
 def masked_softmax(scores, mask):
     mask = mask.expand(scores.shape)

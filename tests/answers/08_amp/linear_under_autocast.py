@@ -20,25 +20,6 @@ def linear(x, weight, bias):
     return LinearFn.apply(x, weight, bias)
 
 
-# %% right: casts to the dtype of the result, disables autocast in backward
-class LinearFn(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, weight, bias):
-        out = x @ weight.t()
-        ctx.save_for_backward(x.to(out.dtype), weight.to(out.dtype))
-        return out + bias.to(out.dtype)
-
-    @staticmethod
-    def backward(ctx, g):
-        x, weight = ctx.saved_tensors
-        with torch.autocast("cpu", enabled=False):
-            return g @ weight, g.t() @ x, g.sum(0)
-
-
-def linear(x, weight, bias):
-    return LinearFn.apply(x, weight, bias)
-
-
 # %% right: F.linear in forward, decorators
 class LinearFn(torch.autograd.Function):
     @staticmethod

@@ -14,21 +14,6 @@ def fit(model, optimizer, batches):
     return losses
 
 
-# %% right: empties the cache before each forward and after each step
-def fit(model, optimizer, batches):
-    losses = []
-    for x, y in batches:
-        torch.clear_autocast_cache()
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            loss = F.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        torch.clear_autocast_cache()
-        losses.append(loss.item())
-    return losses
-
-
 # %% right: a decorated inner function
 def fit(model, optimizer, batches):
     @torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False)
