@@ -252,10 +252,7 @@ def test_a_solved_exercise_offers_other_answers_folded(verdict_on, chapter):
     assert not any("<details" in one.get("data", {}).get("text/html", "") for one in wrong)
 
 
-def test_a_part_of_an_exercise_offers_nothing_yet(verdict_on):
-    [told] = verdict_on("thrice", "def thrice(x):\n    return 3 * x")
-    html = told["data"]["text/html"]
-    assert "part 2 of 2" in html and "<details" not in html, "part 1 was not run"
+def test_a_share_of_the_points_offers_nothing_yet(verdict_on):
     told = verdict_on("guess", 'answers = {"a": 1, "b": ...}')
     assert not any("<details" in one.get("data", {}).get("text/html", "") for one in told)
 

@@ -17,7 +17,7 @@ from torchkata.base.remembering import Remembered, digest_of, read_verdicts, rem
 from torchkata.base.shared_helpers import whole_checks
 from torchkata.tools.course import Chapter, chapters, read_unchecked, side_notebooks
 from torchkata.tools.placing import here
-from torchkata.verdicts import NotSolvedYet, WrongAnswer, at_hand
+from torchkata.verdicts import NotSolvedYet, WrongAnswer, at_hand, keeping
 from torchkata.verdicts.originals import answers_elsewhere
 
 TWO_PARTS = SOURCE.replace(
@@ -119,6 +119,16 @@ def test_points_and_parts(run, capsys):
     told = capsys.readouterr().out.splitlines()
     assert told[0] == "✓ thrice, part 2 of 2: 1 test passed, 3 of 3 points."
     assert told[1].startswith("  Next: "), "from the beginning: nothing comes after it"
+
+
+def test_other_answers_are_offered_when_all_parts_are_solved(run, monkeypatch):
+    offered = []
+    monkeypatch.setattr(keeping, "_others", lambda own: offered.append(own.exercise.id) or ())
+    right = "def thrice(x):\n    return 3 * x"
+    run("thrice", right, part=1)
+    assert offered == []
+    run("thrice", right, part=2)
+    assert offered == ["thrice"]
 
 
 def test_points_of_predictions(run, capsys):
