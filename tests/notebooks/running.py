@@ -12,9 +12,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from unittest.mock import patch
 
 from tests.notebooks.crossing import through_bytes
@@ -60,6 +60,7 @@ def _chapter(name: str) -> Chapter:
     return kind(here(), name)
 
 
+@cache
 def exercise_cells(name: str, exercise: str):
     """The answer cell and the check cells of an exercise, these with the helpers that they use."""
     cells = [cell for cell in whole_checks(chapter_source(name).cells) if exercise_of(cell) == exercise]
@@ -154,7 +155,15 @@ def check_seconds(name: str, exercise: str, answer: str) -> float:
 def run_cell(source: str, space: dict, file: str) -> object:
     """Run a cell in a namespace; the value of its last line where that is an expression."""
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    statements, value = compiled(source, file)
+    exec(statements, space)
+    return eval(value, space) if value else None
+
+
+@lru_cache(maxsize=100)
+def compiled(source: str, file: str) -> tuple[CodeType, CodeType | None]:
+    """A cell's statements, and its last line where that is an expression; a check cell is run on many answers."""
     tree = ast.parse(source)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    exec(compile(tree, file, "exec", dont_inherit=True), space)
-    return eval(compile(ast.Expression(last.value), file, "eval", dont_inherit=True), space) if last else None
+    statements = compile(tree, file, "exec", dont_inherit=True)
+    return statements, compile(ast.Expression(last.value), file, "eval", dont_inherit=True) if last else None

@@ -24,7 +24,6 @@ _DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _BLOCKS = ("body", "orelse", "finalbody", "handlers")
 
 _Statement = ast.stmt | ast.ExceptHandler
-_Meanings = dict[str, list[_Statement]]  # of names: the statements that bind them
 
 
 class Asks(NamedTuple):
@@ -37,12 +36,26 @@ class Asks(NamedTuple):
 NOBODY_ASKS = Asks(here=False, in_cell=False)
 
 
+class _Part(NamedTuple):
+    """A statement, and what its words say: the names that it binds and reads, whether it names what tells of
+    operations, and whether it judges by a rule."""
+
+    statement: _Statement
+    binds: set[str]
+    reads: set[str]
+    tells: bool
+    is_rule: bool
+
+
+_Meanings = dict[str, list[_Part]]  # of names: what binds them
+
+
 @dataclass
 class _Test:
     """The statements of a test, from its first line on."""
 
     first_line: int
-    statements: list[_Statement] = field(default_factory=list)
+    parts: list[_Part] = field(default_factory=list)
     asks: bool = False
 
 
@@ -65,7 +78,7 @@ def asks_for_operations(frame: FrameType) -> Asks:
     lines = linecache.getlines(file)
     if not lines:
         return Asks(True, True)
-    if file not in _known or _known[file][0] is not lines:
+    if file not in _known or _known[file][0] != lines:
         _known[file] = lines, _look_at("".join(lines))
     _, source = _known[file]
     line = _line_of_cell(frame)
@@ -83,24 +96,26 @@ def _line_of_cell(frame: FrameType | None) -> int | None:
 
 
 def _look_at(source: str) -> _Source:
-    tree = ast.parse(source)
-    if not _names_operations(tree):
+    parts = [_part(statement) for statement in _statements(ast.parse(source).body)]
+    if not any(part.tells for part in parts):
         return _Source(False, [])
     tests = [_Test(0)]
     meanings: _Meanings = defaultdict(list)
-    for statement in _statements(tree.body):
-        if _begins_test(statement):
-            tests.append(_Test(statement.lineno))
-        if not isinstance(statement, _DEFINES):
-            tests[-1].statements.append(statement)
-        for name in _bound(statement):
-            meanings[name].append(statement)
+    for part in parts:
+        if _begins_test(part.statement):
+            tests.append(_Test(part.statement.lineno))
+        if not isinstance(part.statement, _DEFINES):
+            tests[-1].parts.append(part)
+        for name in part.binds:
+            meanings[name].append(part)
     for test in tests:
-        test.asks = any(_names_operations(part) or _names_rule(part) for part in _reached(test.statements, meanings))
+        test.asks = any(part.tells or part.is_rule for part in _reached(test.parts, meanings))
     for asking in [test for test in tests if test.asks]:
-        from_others = set().union(*map(_read, asking.statements)).difference(*map(_bound, asking.statements))
+        reads, binds = (
+            set().union(*names) for names in ([p.reads for p in asking.parts], [p.binds for p in asking.parts])
+        )
         for test in tests:
-            test.asks = test.asks or not from_others.isdisjoint(_observed(test.statements, meanings))
+            test.asks = test.asks or not (reads - binds).isdisjoint(_observed(test.parts, meanings))
     return _Source(True, tests)
 
 
@@ -116,6 +131,21 @@ def _statements(body: Iterable[_Statement]) -> Iterator[_Statement]:
         yield from _statements(inner)
 
 
+def _part(statement: _Statement) -> _Part:
+    binds, reads, tells, is_rule = set[str](), set[str](), False, False
+    for node in ast.walk(statement):
+        match node:
+            case ast.Name(name, ast.Load()):
+                reads.add(name)
+            case ast.Name(name, ast.Store()):
+                binds.add(name)
+            case ast.Attribute(attr=name):
+                tells |= name in TELL_OF_OPERATIONS
+            case ast.Constant(value):
+                is_rule |= value == RULE
+    return _Part(statement, {statement.name} if isinstance(statement, _DEFINES) else binds, reads, tells, is_rule)
+
+
 def _begins_test(statement: _Statement) -> bool:
     match statement:
         case ast.Expr(ast.Call(ast.Name("test") | ast.Attribute(ast.Name("test"), "hidden"))):
@@ -123,35 +153,17 @@ def _begins_test(statement: _Statement) -> bool:
     return False
 
 
-def _reached(statements: list[_Statement], meanings: _Meanings) -> Iterator[_Statement]:
+def _reached(parts: list[_Part], meanings: _Meanings) -> Iterator[_Part]:
     """These statements, and all that the names in them stand for."""
-    found, known = list(statements), set[str]()
+    found, known = list(parts), set[str]()
     for part in found:  # grows while it is gone through
         yield part
-        for name in _read(part) - known:
+        for name in part.reads - known:
             known.add(name)
             found += meanings.get(name, [])
 
 
-def _observed(statements: list[_Statement], meanings: _Meanings) -> set[str]:
+def _observed(parts: list[_Part], meanings: _Meanings) -> set[str]:
     """The names that these statements give to what was observed."""
-    observing = [one for one in statements if any(OBSERVES & _read(part) for part in _reached([one], meanings))]
-    return set().union(*map(_bound, observing))
-
-
-def _bound(statement: _Statement) -> set[str]:
-    if isinstance(statement, _DEFINES):
-        return {statement.name}
-    return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-
-
-def _read(statement: _Statement) -> set[str]:
-    return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
-
-
-def _names_operations(tree: ast.AST) -> bool:
-    return any(isinstance(node, ast.Attribute) and node.attr in TELL_OF_OPERATIONS for node in ast.walk(tree))
-
-
-def _names_rule(tree: ast.AST) -> bool:
-    return any(isinstance(node, ast.Constant) and node.value == RULE for node in ast.walk(tree))
+    observing = [one for one in parts if any(OBSERVES & part.reads for part in _reached([one], meanings))]
+    return set().union(*(one.binds for one in observing))
