@@ -70,6 +70,7 @@ from torchkata.verdicts import (
     observe_scenario,
     observe_value,
     prediction,
+    separation,
 )
 
 # %% [markdown]

@@ -1,7 +1,7 @@
 # %% [markdown]
 # ### Exercise 13.5 · Half of the memory is free, and yet
 #
-# implement · solid · 20 min · 2 points
+# separate · solid · 20 min · 2 points
 #
 # Build an out-of-memory error with half of the memory free. You don't write a function but a short program for the
 # allocator of Exercise 13.4, as a list of events; the check runs it on the course's own allocator. Then find the place

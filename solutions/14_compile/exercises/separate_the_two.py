@@ -1,7 +1,7 @@
 # %% [markdown]
 # ### Exercise 14.10 · Equal results, unequal graphs
 #
-# implement · solid · 12 min · 1 point
+# separate · solid · 12 min · 1 point
 #
 # Here are three pairs of functions. Without a compiler, the two of a pair return equal results for all arguments that
 # both take. Find calls after which they have different numbers of graphs.
@@ -99,48 +99,46 @@ with check("separate-the-two") as test:
     def option_2(x, options):
         return x + sum(v for k, v in options.items() if k == "shift")
 
-    PAIRS = {"long": (long_1, long_2), "power": (power_1, power_2), "option": (option_1, option_2)}
+    def without_compiler(function, calls):
+        return [torch.as_tensor(function(*call)) for call in calls]
 
-    def in_words(name, of_pair):
-        """What is wrong with the calls of a pair, or None."""
-        one, other = PAIRS[name]
-        if not isinstance(of_pair, (list, tuple)) or not all(isinstance(call, tuple) for call in of_pair):
+    def contract(calls, name, one, other):
+        """What is wrong with the calls of a pair, or ""."""
+        if not isinstance(calls, (list, tuple)) or not all(isinstance(call, tuple) for call in calls):
             return "Write a list of tuples, each with the arguments of one call."
-        if not 1 <= len(of_pair) <= 4:
+        if not 1 <= len(calls) <= 4:
             return "Write one call at least and four at most."
-        if name == "power" and not all(type(n) is int and 0 <= n <= 50 for call in of_pair for n in call[1:]):
+        if name == "power" and not all(type(n) is int and 0 <= n <= 50 for call in calls for n in call[1:]):
             return "n is an int from 0 to 50."
         shifts = (
-            [call[1]["shift"] for call in of_pair if len(call) > 1 and "shift" in call[1]] if name == "option" else []
+            [call[1]["shift"] for call in calls if len(call) > 1 and "shift" in call[1]] if name == "option" else []
         )
         if not all(type(shift) in (int, float) for shift in shifts):
             return 'options is a dict with an int or a float under "shift".'
-        if not all(call and torch.is_tensor(call[0]) and call[0].dim() == 1 for call in of_pair):
+        if not all(call and torch.is_tensor(call[0]) and call[0].dim() == 1 for call in calls):
             return "The first argument of each call is a tensor with one dimension."
-        try:
-            results = [[torch.as_tensor(function(*call)) for call in of_pair] for function in (one, other)]
-            counts = [graphs_after(function, *of_pair)[-1] for function in (one, other)]
-        except Exception as error:
-            return f"A call fails ({type(error).__name__}: {error})."
-        if any(a.shape != b.shape or not torch.equal(a, b) for a, b in zip(*results, strict=True)):
+        results = zip(without_compiler(one, calls), without_compiler(other, calls), strict=True)
+        if not all(a.shape == b.shape and torch.equal(a, b) for a, b in results):
             return "For one of these calls the two functions return different results without a compiler."
-        if counts[0] == counts[1]:
-            return (
-                f"After these calls both functions have the same number of graphs, {counts[0]}. Which of the two "
-                "asks for something that the other one does not need to know?"
-            )
-        return None
+        return ""
+
+    def by_graphs(name, one, other):
+        """The pair, of which the results are the numbers of graphs."""
+        return separation(
+            lambda calls: graphs_after(one, *calls)[-1],
+            lambda calls: graphs_after(other, *calls)[-1],
+            contract=lambda calls: contract(calls, name, one, other),
+            same="After these calls both functions have the same number of graphs, {result}. Which of the two asks for "
+            "something that the other one does not need to know?",
+            exists="Write a list of tuples, each with the arguments of one call.",
+        )
 
     test("equal results, and different numbers of graphs")
-    seen = observe_value(calls)
-    given = seen.value if isinstance(seen.value, dict) else {}
-    wrong = {name: in_words(name, given[name]) for name in PAIRS if given.get(name, ...) is not ...}
-    test.points = seen.predicts(
+    test.points = observe_value(calls).separates(
         {
-            name: prediction(given[name])
-            if wrong.get(name, "") is None
-            else prediction("", because=wrong.get(name, ""))
-            for name in PAIRS
+            "long": by_graphs("long", long_1, long_2),
+            "power": by_graphs("power", power_1, power_2),
+            "option": by_graphs("option", option_1, option_2),
         },
         points=1,
     )

@@ -17,6 +17,7 @@ from torchkata.verdicts.noting import needs, noting_calls, noting_events, noting
 from torchkata.verdicts.observing import incoming_gradient
 from torchkata.verdicts.predicting import prediction
 from torchkata.verdicts.raised import Interrupted, NotSolvedYet, WrongAnswer
+from torchkata.verdicts.separating import opinions, separation
 from torchkata.verdicts.standins import StandIn
 
 __all__ = [
@@ -38,7 +39,9 @@ __all__ = [
     "observe",
     "observe_scenario",
     "observe_value",
+    "opinions",
     "prediction",
+    "separation",
 ]
 
 cells.watch()

@@ -6,6 +6,7 @@ import builtins
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 from typing import Any, NoReturn
 
@@ -16,8 +17,9 @@ from torchkata.verdicts.comparing import STAGES, Difference, difference, kind, s
 from torchkata.verdicts.isolation import clean_state
 from torchkata.verdicts.observing import Observation, incoming_gradient, is_answer
 from torchkata.verdicts.plain import Copier
-from torchkata.verdicts.predicting import Prediction, judge_predictions
+from torchkata.verdicts.predicting import Prediction, judge_items, judge_predictions
 from torchkata.verdicts.recording import tensors_in
+from torchkata.verdicts.separating import Pair, what_is_wrong, what_it_takes_amiss
 from torchkata.verdicts.showing import Part
 from torchkata.verdicts.telltales import NOBODY_ASKS, Asks
 
@@ -333,6 +335,20 @@ class Seen:
         An item left as `...` is a wrong one. Fails when nothing is right.
         """
         return judge_predictions(self.noted.result, items, points, not_solved=NotSolved, failed=Failed)
+
+    def separates(self, pairs: dict[str, Pair], points: float) -> float:
+        """Judge a dict of inputs, each of which shall separate a pair of functions; print a sentence for each that
+        doesn't; return the points earned. Fails when none does."""
+        items = {name: partial(what_is_wrong, two) for name, two in pairs.items()}
+        return judge_items(self.noted.result, items, points, not_solved=NotSolved, failed=Failed, word="input")
+
+    def tells_apart(self, right: dict[str, str], wrong: dict[str, str], *mistakes: Mistake) -> Seen:
+        """Judge the `opinions` of a test, which must pass the right functions and fail the wrong ones, by returning
+        False or by raising. The two dicts say what each function does, in words that follow "a function that"."""
+        self._must_have_returned(mistakes)
+        if amiss := what_it_takes_amiss(self.value, right, wrong):
+            self._fail(Difference("value", amiss.detail, amiss.guarded), mistakes, amiss.sentence)
+        return self
 
     # ------------------------------------------------ how a judgement fails
 

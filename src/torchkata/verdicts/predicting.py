@@ -1,11 +1,12 @@
-"""Judge a dict of predictions item by item, with a share of the points for each."""
+"""Judge a dict of answers, such as predictions, item by item, with a share of the points for each."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -22,7 +23,6 @@ class Items:
     number: int = 0
 
 
-ABSENT = "There is no prediction yet: your answer has no item of this name. Add it."
 _collected: Items | None = None
 
 
@@ -58,26 +58,47 @@ def judge_predictions(
     not_solved: type[Exception],
     failed: Callable[..., Exception],
 ) -> float:
+    """`judge_items` with predictions."""
+    sentences = {name: partial(_what_is_wrong, item) for name, item in items.items()}
+    return judge_items(answers, sentences, points, not_solved, failed, "prediction")
+
+
+def judge_items(
+    answers: object,
+    items: Mapping[str, Callable[[object], str]],
+    points: float,
+    not_solved: type[Exception],
+    failed: Callable[..., Exception],
+    word: str,
+) -> float:
     """Print (or collect) a sentence for each wrong item, one without an answer included; return the points earned.
-    Raises `not_solved` where no item has an answer, `failed` where none is right."""
+
+    Each item says what is wrong with an answer, or "". `word` is what the answers are. Raises `not_solved` where no
+    item has an answer, `failed` where none is right.
+    """
     if not isinstance(answers, dict):
-        raise failed(f"The answer must be a dict from item names to predictions, but it is {kind(answers)}.")
+        raise failed(f"The answer must be a dict from item names to {word}s, but it is {kind(answers)}.")
     given = {name: answers.get(name, ...) for name in items}
     if all(answer is ... for answer in given.values()):
         raise not_solved
-    wrong = {name: item for name, item in items.items() if not alike(given[name], item.truth)}
-    lines = [
-        f"{name} = {_spelled(given[name])}: {_sentence(given[name], item) if name in answers else ABSENT}"
-        for name, item in wrong.items()
-    ]
-    if len(wrong) == len(items):
+    lines = []
+    for name, what_is_wrong in items.items():
+        if name not in answers:
+            sentence = f"There is no {word} yet: your answer has no item of this name. Add it."
+        elif given[name] is ...:
+            sentence = f"There is no {word} yet: write yours in place of the `...`."
+        else:
+            sentence = what_is_wrong(given[name])
+        if sentence:
+            lines.append(f"{name} = {_spelled(given[name])}: {sentence}")
+    if len(lines) == len(items):
         raise failed("None of the items is right yet.", parts=[Part("", line) for line in lines])
     if _collected is None:
         print_wrong(lines)
     else:
         _collected.wrong += lines
         _collected.number += len(items)
-    return round(points * (len(items) - len(wrong)) / len(items), 4)
+    return round(points * (len(items) - len(lines)) / len(items), 4)
 
 
 def print_wrong(lines: list[str]) -> None:
@@ -90,9 +111,9 @@ def _spelled(answer: object) -> str:
     return "..." if answer is ... else show(answer)
 
 
-def _sentence(answer: object, item: Prediction) -> str:
-    if answer is ...:
-        return "There is no prediction yet: write yours in place of the `...`."
+def _what_is_wrong(item: Prediction, answer: object) -> str:
+    if alike(answer, item.truth):
+        return ""
     if isinstance(item.truth, bool) and not isinstance(answer, bool):
         return "The question is answered by True or False."
     named = (sentence for value, sentence in item.mistakes if alike(answer, value))

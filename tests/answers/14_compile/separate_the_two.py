@@ -136,6 +136,6 @@ calls = RIGHT | {
 
 
 # %% wrong: one is left open
-# says: There is no prediction yet
+# says: There is no input yet
 # earns: 0.67 of 1
 calls = RIGHT | {"long": ...}
