@@ -10,4 +10,5 @@ pytest_plugins = (
     "tests.plugins.selection",
     "tests.plugins.groups",
     "tests.plugins.progress",
+    "tests.plugins.resting",
 )
