@@ -66,6 +66,7 @@ def test_the_order_of_calls():
         ({"materialize": True}, "g_second=0.0"),
         ({"materialize": False}, "g_second=None"),
         ({"materialize": False, "second_output_used": True}, "g_second=1.0"),
+        ({"k_given": True}, "Two.apply(x, 3.0)"),  # with k=3.0, apply would raise before torch 2.13
         ({"k_given": True}, "inputs (1.0, 3.0), output (30.0, 100.0)"),
         ({"returns": "float64"}, "returns (10.0, None), float64"),
         ({"x_grad": False}, "x.requires_grad False"),

@@ -68,7 +68,7 @@ def call_log(
     two = _function(note, call, materialize, returns)
     x = torch.tensor(1.0, dtype=torch.float32, device="cpu", requires_grad=x_grad)
     given = (x, K) if k_given else (x,)  # in order: apply takes keywords only since torch 2.13
-    note(YOU, f"Two.{call}(x{f', k={K}' if k_given else ''}){'' if grad_mode else ' under no_grad'}")
+    note(YOU, f"Two.{call}(x{f', {K}' if k_given else ''}){'' if grad_mode else ' under no_grad'}")
     with torch.set_grad_enabled(grad_mode):
         first, second = getattr(two, call)(*given)
     node = type(first.grad_fn).__name__ if first.grad_fn is not None else None
