@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = "ways"
+AUTHORS_ANSWER = "The author's answer"
 
 
 @dataclass(frozen=True)

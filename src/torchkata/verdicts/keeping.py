@@ -8,6 +8,7 @@ from pathlib import Path
 
 from torchkata.base.marks import without_hidden_tests
 from torchkata.base.remembering import Remembered, begin, died, digest_of, end, remember
+from torchkata.base.ways import AUTHORS_ANSWER
 from torchkata.verdicts import at_hand
 from torchkata.verdicts.originals import answers_are_here
 from torchkata.verdicts.showing import Card, Folded, Part, notice
@@ -125,4 +126,4 @@ def _points_and_next(own: at_hand.OwnCheck, passed: str, wrong: list[str], point
 def _others(own: at_hand.OwnCheck) -> tuple[Folded, ...]:
     """The author's answer, and others, for somebody who has found one."""
     others = (Folded(way.about, way.source) for way in own.ways())
-    return (Folded("The author's answer", own.authors_answer), *others)
+    return (Folded(AUTHORS_ANSWER, own.authors_answer), *others)

@@ -24,9 +24,11 @@ from tests.tools.grading.classroom import folder_of, hand_in
 from tests.tools.grading.fake_grading import NAME, fake_grader
 from tests.tools.grading.handed_out.test_feedback import Page
 from tests.tools.grading.handed_out.test_gradebook import look
+from torchkata.base.ways import ways_file
 from torchkata.tools.course import Chapter
 from torchkata.tools.errors import CourseError
 from torchkata.tools.grading.batch import Run, grade_chapter, students_of
+from torchkata.tools.grading.handed_out.the_class import SETTINGS
 
 RIGHT = {"twice": "right", "guess": "right", "thrice": "right"}
 MAC, USUAL = unicodedata.normalize("NFD", "Jos\u00e9"), "Jos\u00e9"
@@ -237,6 +239,45 @@ def test_two_folders_in_two_unicode_forms_are_refused(tmp_path: Path):
         pytest.skip("this file system knows one form alone")
     assert {refusal.student for refusal in run.refused} == {MAC, USUAL}
     assert "two folders of this name" in run.refused[0].reason and len(run.graded) == 1
+
+
+# ---------------------------------------------------------------- other answers
+
+WAY = """# %% right: adds
+# It adds x to itself.
+def twice(x):
+    return x + x
+"""
+
+
+def test_other_answers_are_shown_below_solved_exercises_of_the_chapters_that_the_teacher_names(tmp_path: Path):
+    chapter = classroom.course(tmp_path)
+    way = ways_file(chapter.solution.parent, "twice")
+    way.parent.mkdir()
+    way.write_text(WAY)
+    hand_in(chapter, "ada", **RIGHT)
+    hand_in(chapter, "bob", **RIGHT | {"twice": "no", "guess": "half"})
+    settings = chapter.root / SETTINGS
+    grade(chapter)
+    assert "author's answer" not in page_of(chapter, "ada").read_text()
+
+    settings.write_text("other_answers: [98]\n")
+    grade(chapter)
+    ada, bob = (Page(page_of(chapter, student).read_text()).text for student in ("ada", "bob"))
+    assert "Another right answer: adds. It adds x to itself." in ada and "return x + x" in ada
+    assert "return 2 * x" in ada and "SOLUTION" not in ada and ada.count("The author's answer") == 3
+    assert "return x + x" not in bob and "return 2 * x" not in bob and bob.count("The author's answer") == 1
+    shown = times(chapter)
+    grade(chapter)
+    assert times(chapter) == shown, "nothing new, nothing written"
+
+    way.write_text("# %% right: adds\n")
+    with pytest.raises(CourseError, match=r"other answers of 98_things can't be read: twice\.py: .* needs a kind"):
+        grade(chapter)
+    settings.unlink()
+    grade(chapter)
+    assert "author's answer" not in page_of(chapter, "ada").read_text()
+    assert len((chapter.root / "diary.txt").read_text().split()) == 2, "nobody is judged anew"
 
 
 # ---------------------------------------------------------------- handed in again

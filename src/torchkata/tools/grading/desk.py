@@ -11,6 +11,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from torchkata.base.marks import authors_version
+from torchkata.base.ways import AUTHORS_ANSWER, ways_file, ways_of
 from torchkata.base.writing import remove_unfinished, write_whole
 from torchkata.tools.course import Chapter, read_notebook
 from torchkata.tools.errors import CourseError
@@ -18,7 +20,7 @@ from torchkata.tools.grading.chapter import Release, read_release
 from torchkata.tools.grading.handed_out.formgrader import GradedNotebooks
 from torchkata.tools.grading.handed_out.gradebook import ChapterBook
 from torchkata.tools.grading.handed_out.overview import Overview, overview_of
-from torchkata.tools.grading.handed_out.pages import feedback_page, overview_page, refusal_page
+from torchkata.tools.grading.handed_out.pages import NO_OTHERS, OtherAnswers, feedback_page, overview_page, refusal_page
 from torchkata.tools.grading.handed_out.results import Results, lms_csv
 from torchkata.tools.grading.handed_out.roster import STUDENTS, differences, one_form, read_roster, some, under_folders
 from torchkata.tools.grading.handed_out.the_class import about, class_settings
@@ -73,6 +75,7 @@ class Desk:
     def __init__(self, chapter: Chapter, release: Release, book: ChapterBook, results: Results):
         self.chapter, self.release, self.book, self.results = chapter, release, book, results
         self._settings = class_settings(chapter.root)
+        self._other_answers = other_answers(chapter) if self._settings.shows_other_answers(chapter) else NO_OTHERS
         self._roster = read_roster(chapter.root / STUDENTS) if (chapter.root / STUDENTS).exists() else {}
         self._notebooks = GradedNotebooks(chapter.master, read_notebook(chapter.release))
         self._title = chapter.title
@@ -106,6 +109,7 @@ class Desk:
     def hand_out(self, record: Record, submission: Submission) -> None:
         """Write the pages of a graded submission and keep its record; its marks reach the gradebook in groups."""
         student = record.student
+        record = replace(record, other_answers=bool(self._other_answers))
         before = self.results.find(student)
         if isinstance(before, Record) and not same_notebook(before.digest, record.digest):
             self._handed_in_anew.add(student)
@@ -159,16 +163,17 @@ class Desk:
         self._to_enter = []
 
     def _renew_pages(self, there: Collection[str], counted: Mapping[str, Counted]) -> dict[str, bool]:
-        """Write the pages anew on which the gradebook says something else now than when they were written, of those
-        students who have a folder. By student who has marks, with a folder and without: whether their record says when
-        they handed in."""
-        graded = {}
+        """Write the pages anew on which the gradebook or class.yaml says something else now than when they were
+        written, of those students who have a folder. By student who has marks, with a folder and without: whether their
+        record says when they handed in."""
+        graded, shown = {}, bool(self._other_answers)
         for record in self.results.all():
             if isinstance(record, NotGradable):
                 continue
             graded[record.student] = bool(record.handed_in)
-            if record.student in there and record.counted != counted.get(record.student):
-                self._renew_page(replace(record, counted=counted.get(record.student)))
+            now = replace(record, counted=counted.get(record.student), other_answers=shown)
+            if record.student in there and record != now:
+                self._renew_page(now)
         return graded
 
     def _renew_page(self, record: Record) -> None:
@@ -179,7 +184,8 @@ class Desk:
 
     def _write_page(self, record: Record, submission: Submission) -> None:
         address = self._settings.address_of(self.chapter)
-        write_whole(self._feedback(record.student), feedback_page(self._title, record, submission, address))
+        page = feedback_page(self._title, record, submission, address, self._other_answers)
+        write_whole(self._feedback(record.student), page)
 
     def _about_gone(self, students: list[str]) -> list[str]:
         if not students:
@@ -198,6 +204,21 @@ class Desk:
 
     def _feedback(self, student: str) -> Path:
         return self.chapter.root / "feedback" / student / self.chapter.name / f"{self.chapter.topic}.html"
+
+
+def other_answers(chapter: Chapter) -> OtherAnswers:
+    """By exercise, what is shown to those who have solved it: the author's answer and others, each with what it is.
+
+    Raises CourseError where a file of them can't be read.
+    """
+    folder = chapter.solution.parent
+    try:
+        others = {
+            one.id: [(way.about, way.source) for way in ways_of(ways_file(folder, one.id))] for one in chapter.exercises
+        }
+    except ValueError as error:
+        raise CourseError(f"The other answers of {chapter.name} can't be read: {error}.") from None
+    return {one.id: [(AUTHORS_ANSWER, authors_version(one.answer)), *others[one.id]] for one in chapter.exercises}
 
 
 def given_by_a_teacher(counted: Counted) -> bool:

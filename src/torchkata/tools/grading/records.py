@@ -134,6 +134,7 @@ class Record:
         final: false for the first run of a submission that was cut off: it is run once more, alone.
         handed_in: when that was, as in Submission.
         counted: what the gradebook said when the student's page was written last; None where `points` is what counts.
+        other_answers: whether that page shows other answers to the exercises that are solved.
         not_limited: what was not limited while it ran, on the machine where it ran, in sentences for the teacher.
     """
 
@@ -151,6 +152,7 @@ class Record:
     handed_in: str = ""
     counted: Counted | None = None
     not_limited: list[str] = field(default_factory=list)
+    other_answers: bool = False
 
     @property
     def final_points(self) -> float:

@@ -79,6 +79,8 @@ def test_the_sites_address(chapter: Chapter):
         ('canvas:\n  a: "{points"', "can't be read"),
         ('canvas:\n  "{points}": "a"', "can't be filled in"),
         ("site: example.org", "begins with https"),
+        ("other_answers: yes", "other_answers must be a list of chapters, such as [98]"),
+        ("other_answers: [98, 07]", "other_answers must be a list of chapters, such as [98]"),
     ],
 )
 def test_what_can_not_be_used_is_said(chapter: Chapter, text: str, words: str):

@@ -28,7 +28,8 @@ def feedback() -> str:
     marks = [replace(first, title="Exercise 98.1 · " + "A long title " * 6, verdict=f"{UNBROKEN}\n{LONG}"), *others]
     when = "2026-11-22 14:05:00"
     record = replace(record, marks=marks, handed_in=when)
-    return feedback_page("Three things", record, submission, "https://example.org/3.html")
+    others = {"thrice": [("The author's answer", LONG), (UNBROKEN, LONG)]}
+    return feedback_page("Three things", record, submission, "https://example.org/3.html", others)
 
 
 PAGES = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 
@@ -25,16 +25,21 @@ MAX_SHOWN = 20_000  # characters of one answer or verdict
 MAX_WHY = 200  # characters of a sentence in the summary
 FOR_STUDENT = (*ABOUT_FILES, OWN_CELL)  # beginnings of notes that the student reads; the others are the teacher's
 FIRST = 3  # exercises that the summary names
+OtherAnswers = Mapping[str, Sequence[tuple[str, str]]]  # by exercise: what each is, and its source
+NO_OTHERS: OtherAnswers = {}
 MISTAKES = 5  # sentences of one exercise in the overview
 MAX_SENTENCE = 300  # characters of one of them
 
 # ---------------------------------------------------------------- what a student gets back
 
 
-def feedback_page(title: str, record: Record, submission: Submission, site: str | None = None) -> str:
+def feedback_page(
+    title: str, record: Record, submission: Submission, site: str | None = None, others: OtherAnswers = NO_OTHERS
+) -> str:
     """The page of a graded submission, as HTML that needs no other file. All that comes from a learner is escaped.
 
-    `site` is the address of the chapter on the course's site; None where that is unknown.
+    `site` is the address of the chapter on the course's site; None where that is unknown. `others` are shown below the
+    exercises that are solved.
     """
     code = submission.answers
     return rendered(
@@ -48,7 +53,7 @@ def feedback_page(title: str, record: Record, submission: Submission, site: str 
         notes=told_to_student(record),
         solved=sum(mark.state == "solved" for mark in record.marks),
         first=[{"why": _why(mark), "title": mark.title, "anchor": _anchor(mark)} for mark in look_first(record.marks)],
-        marks=[_shown(mark, record, code.get(mark.exercise, "")) for mark in record.marks],
+        marks=[_shown(mark, record, code.get(mark.exercise, ""), others) for mark in record.marks],
         handed_in=shown_date(datetime.fromisoformat(record.handed_in)) if record.handed_in else None,
         site=site,
     )
@@ -106,7 +111,7 @@ def _by_hand(mark: ExerciseMark, record: Record) -> str:
     return f"Your teacher gave {record.points_of(mark):g} of {mark.of:g} points. The checks gave {mark.points:g}."
 
 
-def _shown(mark: ExerciseMark, record: Record, code: str) -> dict[str, str]:
+def _shown(mark: ExerciseMark, record: Record, code: str, others: OtherAnswers) -> dict[str, object]:
     return {
         "title": mark.title,
         "anchor": _anchor(mark),
@@ -118,6 +123,7 @@ def _shown(mark: ExerciseMark, record: Record, code: str) -> dict[str, str]:
         "sentence": _sentence(mark),
         "details": _details(mark),
         "code": _cut(code.strip("\n")),
+        "others": others.get(mark.exercise, ()) if mark.state == "solved" else (),
     }
 
 

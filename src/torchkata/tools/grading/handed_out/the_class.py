@@ -1,5 +1,5 @@
-"""class.yaml, in which a teacher describes the class: the columns for an LMS and the site's address. It lies beside
-nbgrader_config.py."""
+"""class.yaml, in which a teacher describes the class: the columns for an LMS, the site's address, and whether feedback
+shows other answers. It lies beside nbgrader_config.py."""
 
 from __future__ import annotations
 
@@ -9,27 +9,38 @@ from string import Formatter
 
 import yaml
 
-from torchkata.tools.course import Chapter
+from torchkata.tools.course import Chapter, chapters
 from torchkata.tools.errors import CourseError
 from torchkata.tools.grading.handed_out.roster import NAMES
+from torchkata.tools.placing import Place
 
 SETTINGS = "class.yaml"
 DEFAULTS = Path(__file__).parent / SETTINGS
 OF_CHAPTER = ("chapter", "number", "topic", "title")
 OF_STUDENT = ("student", *NAMES, "points", "of", "percent")
 LMS = ("canvas", "moodle")
+KNOWN = {*LMS, "site", "other_answers"}
 
 
 @dataclass(frozen=True)
 class ClassSettings:
-    """Columns by LMS (heading and template of the values), and the address of a chapter on the site, where known."""
+    """Columns by LMS (heading and template of the values), and the address of a chapter on the site, where known.
+
+    other_answers: the numbers of the chapters whose feedback pages show the author's answer and others to the exercises
+        that the student has solved.
+    """
 
     columns: dict[str, dict[str, str]]
     site: str | None = None
+    other_answers: frozenset[str] = frozenset()
 
     def address_of(self, chapter: Chapter) -> str | None:
         """Where students read the chapter; None where that is not known."""
         return self.site.format(**about(chapter)) if self.site else None
+
+    def shows_other_answers(self, chapter: Chapter) -> bool:
+        """Whether feedback on the chapter shows other answers to the exercises that are solved."""
+        return chapter.number in self.other_answers
 
 
 def class_settings(root: Path) -> ClassSettings:
@@ -40,9 +51,9 @@ def class_settings(root: Path) -> ClassSettings:
     said = _read(DEFAULTS)
     if (root / SETTINGS).is_file():
         said |= _read(root / SETTINGS)
-    if unknown := set(said) - {*LMS, "site"}:
+    if unknown := set(said) - KNOWN:
         raise CourseError(
-            f"{SETTINGS}: {', '.join(map(str, unknown))} is not known. Known are canvas, moodle and site."
+            f"{SETTINGS}: {', '.join(map(str, unknown))} is not known. Known are {', '.join(sorted(KNOWN))}."
         )
     columns = {lms: _columns(lms, said.get(lms)) for lms in LMS}
     site = said.get("site")
@@ -50,7 +61,8 @@ def class_settings(root: Path) -> ClassSettings:
         _need_known("site", str(site), OF_CHAPTER)
         if not str(site).startswith(("https://", "http://")):
             raise CourseError(f"{SETTINGS}: site must be an address that begins with https:// or http://.")
-    return ClassSettings(columns, None if site is None else str(site))
+    others = _numbers(said.get("other_answers"), {chapter.number for chapter in chapters(Place(root))})
+    return ClassSettings(columns, None if site is None else str(site), others)
 
 
 def about(chapter: Chapter) -> dict[str, str]:
@@ -66,6 +78,15 @@ def _read(path: Path) -> dict:
     if said is not None and not isinstance(said, dict):
         raise CourseError(f"{path} must hold names and values, such as `canvas:` with its columns below.")
     return said or {}
+
+
+def _numbers(said: object, known: set[str]) -> frozenset[str]:
+    """Chapters by number; YAML reads 03 as the number 3."""
+    numbers = [str(one).zfill(2) for one in said] if isinstance(said, list) else []
+    if not isinstance(said, list) or not known.issuperset(numbers):
+        known_ones = ", ".join(sorted(known))
+        raise CourseError(f"{SETTINGS}: other_answers must be a list of chapters, such as [{known_ones}].")
+    return frozenset(numbers)
 
 
 def _columns(lms: str, said: object) -> dict[str, str]:
