@@ -28,7 +28,12 @@ def scenario_source(scenario: Callable, known: Set[str]) -> str:
     file = scenario.__code__.co_filename
     cell = _Cell("".join(linecache.getlines(file)), file, scenario.__globals__)
     needed = cell.needed_by(scenario, known)
-    return "\n\n".join(ast.unparse(node) for node in sorted(needed, key=lambda node: node.lineno))
+    return _source_of(tuple(sorted(needed, key=lambda node: node.lineno)))
+
+
+@lru_cache(maxsize=256)
+def _source_of(nodes: tuple[Definition, ...]) -> str:
+    return "\n\n".join(map(ast.unparse, nodes))
 
 
 class _Cell:
