@@ -14,8 +14,8 @@
 #   and dropped otherwise. So the smallest leading set with a total of at least p is kept, and always at least one
 #   token. (Llama's sampling code differs if the sum is exactly p: it also keeps that token. Hugging Face's code doesn't
 #   say which of several equal tokens it keeps.)
-# - The sums may be off by rounding, and if that decides, either answer is accepted. Add in float32 or better: in
-#   bfloat16 the sum over a long tail of tokens is off by far more.
+# - The sums may be off by the rounding of the dtype that you add in, and if that decides, either answer is accepted. It
+#   is better to add in float32: in bfloat16 the sum over a long tail of tokens is off by far more.
 # - `logits` is (..., V) and may contain -inf, but every row has a finite logit. The mask has the same shape, in the
 #   order of the *tokens* (`mask[..., v]` belongs to `logits[..., v]`). It is bool, on the device of `logits`, and has
 #   no graph. `logits` is not changed.

@@ -386,11 +386,11 @@ def segment_mean(values, segment, num_segments):
     return out.reshape(num_segments, *tail)
 
 
-# %% right: index_reduce
+# %% right: index_reduce, half precision in float32
 def segment_mean(values, segment, num_segments):
-    return values.new_zeros(num_segments, *values.shape[1:]).index_reduce(
-        0, segment, values, "mean", include_self=False
-    )
+    wide = values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
+    zeros = wide.new_zeros(num_segments, *values.shape[1:])
+    return zeros.index_reduce(0, segment, wide, "mean", include_self=False).to(values.dtype)
 
 
 # %% right: segment_reduce on sorted rows
@@ -653,3 +653,14 @@ def segment_mean(values, segment, num_segments):
     rows, numbers = values.detach().numpy(), segment.numpy()
     means = [rows[numbers == s].mean(0) if (numbers == s).any() else 0 * rows[0] for s in range(num_segments)]
     return torch.tensor([mean.tolist() for mean in means])
+
+
+# %% wrong: index_reduce, which counts in the dtype of the values where they have one dimension
+# says: The rows were counted in half precision where values has one dimension
+# earns: 2 of 3
+# corner: half precision
+# caught: hidden
+def segment_mean(values, segment, num_segments):
+    return values.new_zeros(num_segments, *values.shape[1:]).index_reduce(
+        0, segment, values, "mean", include_self=False
+    )

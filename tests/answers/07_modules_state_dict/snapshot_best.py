@@ -663,3 +663,48 @@ def fit_keep_best(model, train_step, score, steps):
         model.train()
         train_step(model)
     return kept(model, train_step, score, steps)
+
+
+# %% wrong: raises for one NaN
+# says: One of the scores is NaN and the others are numbers, so there is a best step, but it raised.
+# earns: 1 of 2
+# corner: nan
+# caught: hidden
+def fit_keep_best(model, train_step, score, steps):
+    def number(model):
+        value = score(model)
+        if math.isnan(value):
+            raise ValueError("a score is NaN")
+        return value
+
+    return kept(model, train_step, number, steps)
+
+
+# %% wrong: a NaN that comes first stays the best score
+# says: One of the scores is NaN and the others are numbers, so there is a best step, but it raised.
+# earns: 1 of 2
+# caught: hidden
+def fit_keep_best(model, train_step, score, steps):
+    if steps < 1:
+        raise ValueError("no steps")
+    was, best, state = model.training, None, None
+    for _ in range(steps):
+        train_step(model.train())
+        with torch.no_grad():
+            s = score(model.eval())
+        if best is None or s > best:
+            best, state = s, cloned(model)
+    model.train(was)
+    if math.isnan(best):
+        raise ValueError("NaN only")
+    model.load_state_dict(state)
+    return best, state
+
+
+# %% wrong: refuses every number of steps that it should accept
+# says: It raised a ValueError although there is a best step.
+# earns: 0 of 2
+def fit_keep_best(model, train_step, score, steps):
+    if steps >= 1:
+        raise ValueError("steps must be at least 1")
+    return kept(model, train_step, score, 1)

@@ -448,7 +448,6 @@ class LossScaler(Base):
 
 # %% wrong: a detached loss that requires grad
 # says: `scale` must keep the graph and must not change the loss tensor.
-# says: A step was taken although one of the optimizer's gradients is inf or nan: every
 # earns: 0 of 3
 class LossScaler(Base):
     def scale(self, loss):
@@ -814,8 +813,7 @@ class LossScaler(Base):
 
 
 # %% wrong: steps twice where unscale_ came first
-# says: The weights or gradients are wrong.
-# says: A step was taken although one of the optimizer's gradients is inf or nan: every
+# says: Your scaler called `optimizer.step()` twice in one iteration.
 # earns: 0 of 3
 class LossScaler(Base):
     def step(self, optimizer):

@@ -687,8 +687,7 @@ def memory_of(call):
 
 
 # %% wrong: single numbers don't count
-# says: The graph keeps three results of 4000 bytes.
-# says: Count untyped_storage().nbytes(), not the view's own size: a slice keeps its whole storage alive, and an expanded tensor has more elements than memory.
+# says: A tensor of a single number also takes memory, four bytes in float32.
 # earns: 0 of 3
 class Watch(Base):
     def results(self, out):
