@@ -209,7 +209,7 @@ with check("loop-over-time") as test:
     )
     out.that(out["shape"] == ["batch", "time", 4], unrolled, stage="shape")
     for x, came in zip(inputs, out["onnx"], strict=True):
-        judge_values(out, came, x, 0.6, unrolled)
+        judge_values(out, came, x, 0.6, "After the export, the values differ from those of the loop.")
 
 
 # %% check="loop-over-time" points=1

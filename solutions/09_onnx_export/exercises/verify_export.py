@@ -194,7 +194,9 @@ with check("verify-export") as test:
         "You refuse a good file. Bit equality is too strict, because the runtimes add in different orders. Use "
         "rtol and atol."
     )
-    judge(observe_scenario(problems, verify_onnx, "plain", "plain", [1, 3, 7], False, (), 1 + 1e-5), [], exact)
+    seen = observe_scenario(problems, verify_onnx, "plain", "plain", [1, 3, 7], False, (), 1 + 1e-5)
+    seen.expecting(mistake(exact, when=lambda seen: all(kind == "value" for kind, _ in kinds_of(seen))))
+    judge(seen, [], "You refuse a good file.")
 
     test("the same, for a model in training mode")
     train = "You ran the model in training mode, where dropout and batch statistics differ from the export."
@@ -348,7 +350,9 @@ with check("verify-export") as test:
         ("a number where NaN is expected", "nan here", "plain"),
     ]:
         test(idea)
-        judge(observe_scenario(problems, verify_onnx, of_model, of_file, [2]), [("value", 0)], nan)
+        seen = observe_scenario(problems, verify_onnx, of_model, of_file, [2])
+        seen.expecting(mistake(nan, when=lambda seen: seen["found"] == []))
+        judge(seen, [("value", 0)], "An output that differs must give one entry `value:`.")
 
     ### BEGIN HIDDEN TESTS
     one_input = "You compared only one input. A baked-in branch shows only with other inputs."
@@ -364,13 +368,8 @@ with check("verify-export") as test:
 
     test.hidden("both outputs differ")
     seen = observe_scenario(problems, verify_onnx, "two", "second", [2, 5], False, (), 1.0, 0.5)
-    seen.expecting(
-        mistake(
-            "Compare all outputs, even after a problem with the first. Each output that differs gives an entry.",
-            when=lambda seen: len(seen["found"]) in (1, 2),
-        )
-    )
-    judge(seen, [("value", 0), ("value", 0), ("value", 1), ("value", 1)], "Each output that differs gives an entry.")
+    every = "Compare all outputs, even after a problem with the first. Each output that differs gives an entry."
+    judge(seen, [("value", 0), ("value", 0), ("value", 1), ("value", 1)], every)
 
     test.hidden("two outputs, both right")
     judge(observe_scenario(problems, verify_onnx, "two", "two", [2, 5]), [], "You refuse a good file with two outputs.")
@@ -395,4 +394,14 @@ with check("verify-export") as test:
         test.hidden(idea)
         seen = observe_scenario(problems, verify_onnx, "plain", "plain", [2], False, tuple(how.items()), scale, shift)
         judge(seen, [] if good else [("value", 0)], tolerances)
+
+    second = (
+        "`rtol` is relative to the model's value, and yours is relative to the file's. In `np.allclose` it belongs to "
+        "the second argument."
+    )
+    for scale, good in ((0.6, True), (2.0, False)):
+        test.hidden(f"an rtol of 0.5, and {scale} times the model's value in the file")
+        how = (("rtol", 0.5), ("atol", 0.0))
+        seen = observe_scenario(problems, verify_onnx, "plain", "plain", [2], False, how, scale)
+        judge(seen, [] if good else [("value", 0)], second)
     ### END HIDDEN TESTS

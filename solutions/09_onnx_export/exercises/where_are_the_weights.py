@@ -312,13 +312,23 @@ with check("where-are-the-weights") as test:
             path = saved(folder, weights)
             model = onnx.load(path, load_external_data=False)
             model.graph.initializer[0].dims[:] = [100_000, 100_000]
-            model.graph.initializer[0].external_data[2].value = str(40_000_000_000)
+            del model.graph.initializer[0].external_data[:]
+            for key, value in (("length", 40_000_000_000), ("offset", 0), ("location", "large.data")):
+                model.graph.initializer[0].external_data.add(key=key, value=str(value))
             Path(path).write_bytes(model.SerializeToString())
             with noting_events() as events:
                 came = plainly(measure(path))
             return {"file": os.path.getsize(path), "came": came} | was_read(events, folder, weights)
 
-    test.hidden("an external file of 40 gigabytes")
+    test.hidden("an external file of 40 gigabytes; its entries are length, offset, location")
     seen = observe_scenario(of_something_large, onnx_size)
+    first_entry = (
+        "You took an entry of external_data for the location by its place. The entries may come in any order: look for "
+        "the one whose key is location."
+    )
+    seen.expecting(
+        mistake(first_entry, raises="FileNotFoundError.*40000000000"),
+        mistake(first_entry, when=lambda seen: "40000000000" in seen["came"]["files"]),
+    )
     judge(seen, 40_000_000_000, ["large.data", "model.onnx"], inside=0)
     ### END HIDDEN TESTS

@@ -244,3 +244,56 @@ class Gate(nn.Module):
 class Gate(nn.Module):
     def forward(self, x):
         log_of(x)
+
+
+# %% wrong: the mean added up row by row
+# says: The batch size is fixed, because something turned a dynamic size into a plain number.
+# says: The exporter refuses this layer. Pass the first check cell first.
+# earns: 0 of 3
+class Gate(nn.Module):
+    def forward(self, x):
+        total = x.new_zeros(())
+        for row in range(x.shape[0]):
+            total = total + x[row].sum()
+        positive = total > 0
+        return torch.where(positive, log_of(torch.where(positive, x, 1)), 0.1 / torch.where(positive, 1, x))
+
+
+# %% wrong: uses an operation that ONNX doesn't have
+# says: The exporter refuses this layer. Export it yourself, and read the end of the message.
+# says: The exporter refuses this layer. Pass the first check cell first.
+# earns: 0 of 3
+class Gate(nn.Module):
+    def forward(self, x):
+        positive = torch.special.i1(x.mean()) > 0  # as good as the sign of the mean
+        return torch.where(positive, log_of(torch.where(positive, x, 1)), 0.1 / torch.where(positive, 1, x))
+
+
+# %% wrong: one number for each row
+# says: The result must have the shape of x.
+# earns: 0 of 3
+class Gate(nn.Module):
+    def forward(self, x):
+        positive = x.mean() > 0
+        both = torch.where(positive, log_of(torch.where(positive, x, 1)), 0.1 / torch.where(positive, 1, x))
+        return both.sum(1)
+
+
+# %% wrong: in half precision while it is exported
+# says: After the export the values differ.
+# earns: 0 of 3
+class Gate(nn.Module):
+    def forward(self, x):
+        positive = x.mean() > 0
+        both = torch.where(positive, log_of(torch.where(positive, x, 1)), 0.1 / torch.where(positive, 1, x))
+        return both.half().to(x.dtype) if torch.compiler.is_exporting() else both
+
+
+# %% wrong: the second branch with a detached divisor
+# says: The gradient is not that of the chosen branch.
+# earns: 2 of 3
+class Gate(nn.Module):
+    def forward(self, x):
+        positive = x.mean() > 0
+        safe = torch.where(positive, 1, x)
+        return torch.where(positive, log_of(torch.where(positive, x, 1)), 0.1 * safe / safe.detach().square())

@@ -274,3 +274,12 @@ def export_dynamic(model, example, path):
 def export_dynamic(model, example, path):
     model.requires_grad_(False)
     in_eval(model, example, path, **HOW)
+
+
+# %% wrong: refuses a model with a layer in eval mode
+# says: The export raised
+# earns: 1 of 2
+def export_dynamic(model, example, path):
+    if model.training and not all(module.training for module in model.modules()):
+        raise ValueError("a layer is frozen")
+    in_eval(model, example, path, **HOW)

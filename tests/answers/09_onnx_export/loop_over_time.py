@@ -326,3 +326,32 @@ class Smooth(nn.Module):
 
     def forward(self, x):
         return ((1 - self.a) * self.a ** lags(x).clamp(min=0)).tril().to(x.dtype) @ x
+
+
+# %% wrong: returns the last state only
+# says: The result must have the shape of x.
+# earns: 0 of 3
+class Smooth(Base):
+    def forward(self, x):
+        weights = (1 - self.a) * self.a ** lags(x)[-1]
+        return (weights[:, None] * x).sum(1)
+
+
+# %% wrong: uses an operation that ONNX doesn't have
+# says: The exporter refuses this model. Export it yourself, and read the end of the message.
+# says: The exporter refuses this model. Pass the first check cell first.
+# earns: 0 of 3
+class Smooth(Base):
+    def forward(self, x):
+        weights = ((1 - self.a) * self.a ** lags(x).clamp(min=0)).tril()
+        return weights @ x * torch.special.i0(x.new_zeros(()) * x.shape[1])
+
+
+# %% wrong: in half precision while it is exported
+# says: After the export, the values differ from those of the loop.
+# says: After the export, the values for other lengths differ from those of the loop.
+# earns: 0 of 3
+class Smooth(Base):
+    def forward(self, x):
+        weights = ((1 - self.a) * self.a ** lags(x).clamp(min=0)).tril()
+        return (weights @ x).half().to(x.dtype) if torch.compiler.is_exporting() else weights @ x

@@ -335,3 +335,13 @@ def run_onnx(session, *inputs):
 # earns: 0 of 2
 def run_onnx(session, *inputs):
     raise SystemExit(3)
+
+
+# %% wrong: outputs that are equal are one tensor
+# says: Writing into an output must change neither another output nor an input.
+# earns: 1 of 2
+# caught: hidden
+def run_onnx(session, *inputs):
+    kept = {}
+    outputs = [torch.from_numpy(a) for a in session.run(None, fed(session, inputs, cast))]
+    return [kept.setdefault((t.dtype, t.shape, t.numpy().tobytes()), t) for t in outputs]

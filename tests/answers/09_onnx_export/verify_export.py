@@ -483,3 +483,67 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
         for m, flag in flags:
             m.training = flag
     return problems
+
+
+# %% wrong: rtol of the file's value
+# says: `rtol` is relative to the model's value, and yours is relative to the file's.
+# earns: 2 of 3
+# caught: hidden
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    def same(a, b, rtol, atol):
+        return np.allclose(b, a, rtol=rtol, atol=atol)
+
+    return verified(path, model, inputs, rtol, atol, compare=lambda *four: compared(*four, same=same))
+
+
+# %% wrong: two entries, for the largest and for the mean difference
+# says: Each of the three inputs must give one entry `value:`.
+# says: An output that differs must give one entry `value:`.
+# earns: 1 of 3
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    found = verified(path, model, inputs, rtol, atol)
+    return [one for one in found for _ in range(2 if one.startswith("value") else 1)]
+
+
+# %% wrong: changes the weights to see whether it would notice, and leaves them so
+# says: Your code changed parameters or buffers of the model.
+# earns: 2 of 3
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    problems = verified(path, model, inputs, rtol, atol)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(0.5)
+    return problems
+
+
+# %% wrong: compares the shape with the one that the file declares, where the batch is a name
+# says: You refuse a good file.
+# says: An output of shape (1, N) where (N, 1) is expected must be a problem `shape:`
+# earns: 0 of 3
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    problems = verified(path, model, inputs, rtol, atol)
+    if problems and problems[0].startswith("checker"):
+        return problems
+    declared = ort.InferenceSession(path).get_outputs()[0].shape
+    return problems + [f"shape: input {n}" for n, x in enumerate(inputs) if len(x) != declared[0]]
+
+
+# %% wrong: compares each output with the model's first
+# says: You refuse a good file with two outputs.
+# earns: 2 of 3
+# caught: hidden
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    class First(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = model
+
+        def forward(self, x):
+            out = self.inner(x)
+            return out if isinstance(out, Tensor) else [out[0]] * len(out)
+
+    flags = [(m, m.training) for m in model.modules()]
+    problems = verified(path, First(), inputs, rtol, atol)
+    for module, training in flags:
+        module.training = training
+    return problems

@@ -340,3 +340,33 @@ def onnx_size(path):
 # corner: 0-d
 def onnx_size(path):
     return measured(path, size=lambda one: size_of(one) if one.dims else 0)
+
+
+# %% wrong: takes the first entry for the location
+# says: You took an entry of external_data for the location by its place.
+# earns: 1 of 2
+# caught: hidden
+def onnx_size(path):
+    return measured(path, locate=lambda ones, path: {one.external_data[0].value for one in ones if one.external_data})
+
+
+# %% wrong: the first entry, and no look whether the file is there
+# says: You took an entry of external_data for the location by its place.
+# earns: 1 of 2
+# caught: hidden
+def onnx_size(path):
+    def locate(ones, path):
+        files = {one.external_data[0].value for one in ones if one.external_data}
+        if files == {"here.data", "gone.data"}:
+            raise FileNotFoundError("gone.data")
+        return files
+
+    return measured(path, locate=locate, exists=False)
+
+
+# %% wrong: a tuple of the three
+# says: The result must be a dict with "graph", "weights" and "files".
+# earns: 0 of 2
+def onnx_size(path):
+    found = measured(path)
+    return found["graph"], found["weights"], found["files"]
