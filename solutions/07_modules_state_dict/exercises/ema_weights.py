@@ -317,13 +317,6 @@ with check("ema-weights") as test:
     test("two updates with decay 0.75: parameters and batch-norm statistics are averaged, the counter is copied")
     seen = observe_scenario(story, EMA, "batch norm", 0.75, [4.0, -2.0])
     judge(seen, 0.75)
-    numbers = [float(average["0.weight"][0, 0]) for average in seen["averages"]]
-    counters = [int(average["1.num_batches_tracked"]) for average in seen["averages"]]
-    seen.that(
-        [round(number, 4) for number in numbers] == [0.5, 1.375, 0.5312],
-        f"The first weight goes 0.5, 4, -2, so its average goes 0.5, 1.375, 0.5312; yours goes {numbers}.",
-    )
-    seen.that(counters == [3, 7, 1], f"The counter goes 3, 7, 1, and the copy with it; yours goes {counters}.")
 
 
 # %% check="ema-weights" points=1
@@ -450,11 +443,7 @@ with check("ema-weights") as test:
     alone = same_values(first, wanted)
     stands = same_values(first, {name: seen["average"][name] for name in first})
     still = mistake("update() did not move the averages.", when=lambda seen: stands)
-    shared = mistake(
-        "After copy_to a change of the model reaches the averages.",
-        when=lambda seen: any(torch.allclose(first[name], wanted[name] + 1) for name in first),
-    )
-    seen.that(alone, "After copy_to one more update does not give what the formula says.", still, shared)
+    seen.that(alone, "After copy_to one more update does not give what the formula says.", still)
 
     def cast_and_moved(answer, ema_dtype, net_dtype):
         """Cast the EMA, update it from a model in another dtype, copy_to that model; then move the EMA to meta."""
@@ -510,7 +499,7 @@ with check("ema-weights") as test:
             "After a cast of the EMA an update does not give decay * average + (1 - decay) * current.",
             mistake("update() changed the model.", when=lambda seen: seen["changed"]),
             mistake(
-                "The average is computed in the model's dtype and loses precision: compute in its own.",
+                "Small steps are lost: compute in the dtype of the averages.",
                 when=lambda seen, coarse=coarse: coarse,
             ),
         )

@@ -726,3 +726,13 @@ class EMA(Base):
 class EMA(Base):
     def load_state_dict(self, state, *args, **kwargs):
         return super().load_state_dict(state, assign=True)
+
+
+# %% wrong: computes in the dtype of the model
+# says: Small steps are lost: compute in the dtype of the averages.
+# earns: 2 of 3
+# corner: half precision
+# caught: hidden
+class EMA(Base):
+    def step(self, average, current):
+        average.copy_(average.to(current.dtype) * self.decay + current * (1 - self.decay))

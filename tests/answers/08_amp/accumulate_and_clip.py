@@ -788,3 +788,80 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
         scaler.step(optimizer)
         scaler.update()
     return norms
+
+
+# %% wrong: clips the scaled gradients after each micro-batch
+# says: And return one number per step.
+# earns: 0 of 2
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / len(group)).backward()
+            norms.append(clip(model, max_norm))
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% wrong: steps when the next group begins, so that the last group makes no step
+# says: The norms are right, but the weights are not those of plain float32 training.
+# says: The last, shorter group was dropped, or divided by accum instead of its own size.
+# earns: 0 of 2
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        if norms:
+            scaler.step(optimizer)
+            scaler.update()
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / len(group)).backward()
+        scaler.unscale_(optimizer)
+        norms.append(clip(model, max_norm))
+    return norms
+
+
+# %% wrong: one more step for a last group that isn't there
+# says: There must be one step per group; there were
+# earns: 1 of 2
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / len(group)).backward()
+        scaler.unscale_(optimizer)
+        norms.append(clip(model, max_norm))
+        scaler.step(optimizer)
+        scaler.update()
+    optimizer.zero_grad()
+    optimizer.step()
+    return norms
+
+
+# %% wrong: divides each norm by the scale of the beginning
+# says: The group that does not overflow has the wrong norm.
+# earns: 1 of 2
+# caught: hidden
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms, scale = [], scaler.get_scale()
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / len(group)).backward()
+        norms.append(clip(model, float("inf")) / scale)
+        scaler.unscale_(optimizer)
+        clip(model, max_norm)
+        scaler.step(optimizer)
+        scaler.update()
+    return norms

@@ -355,3 +355,51 @@ class LinearFn(torch.autograd.Function):
 
 def linear(x, weight, bias):
     return LinearFn.apply(x, weight, bias)
+
+
+# %% wrong: float64 is multiplied in float32
+# says: The product of forward must run in float64
+# says: float64 must be left alone.
+# earns: 0 of 2
+class LinearFn(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu")
+    def forward(ctx, x, weight, bias):
+        ctx.save_for_backward(x, weight)
+        if x.dtype is torch.float64:
+            return torch.addmm(bias.float(), x.float(), weight.float().t()).double()
+        return torch.addmm(bias, x, weight.t())
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        return g @ weight, g.t() @ x, g.sum(0)
+
+
+def linear(x, weight, bias):
+    return LinearFn.apply(x, weight, bias)
+
+
+# %% wrong: the result of float64 is float32
+# says: The result must be float64.
+# says: float64 must be left alone.
+# earns: 0 of 2
+class LinearFn(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu")
+    def forward(ctx, x, weight, bias):
+        ctx.save_for_backward(x, weight)
+        out = torch.addmm(bias, x, weight.t())
+        return out.float() if x.dtype is torch.float64 else out
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        g = g.to(x.dtype)
+        return g @ weight, g.t() @ x, g.sum(0)
+
+
+def linear(x, weight, bias):
+    return LinearFn.apply(x, weight, bias)

@@ -473,3 +473,41 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     scaler.step(optimizer)
     scaler.update()
     return loss.item(), grad_norm.item()
+
+
+# %% wrong: the first number is the sum of the squares
+# says: The first one is wrong
+# earns: 0 of 2
+def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
+    def returned(mse, length, loss):
+        return mse.item() * len(x), length.item()
+
+    return step_of(model, optimizer, scaler, x, y, lam, autocast, returned=returned)
+
+
+# %% wrong: the first number is still scaled
+# says: Yours is still scaled.
+# earns: 0 of 2
+def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
+    scale = scaler.get_scale()
+
+    def returned(mse, length, loss):
+        return mse.item() * scale, length.item()
+
+    return step_of(model, optimizer, scaler, x, y, lam, autocast, returned=returned)
+
+
+# %% wrong: a step that was skipped halves the scale twice
+# says: after one step that was skipped it must be halved, once.
+# earns: 1 of 2
+# caught: hidden
+def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
+    def finish(loss):
+        scale = scaler.get_scale()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        if scaler.get_scale() < scale:
+            scaler.update(scale / 4)
+
+    return step_of(model, optimizer, scaler, x, y, lam, autocast, finish=finish)

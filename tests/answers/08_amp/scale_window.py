@@ -116,7 +116,7 @@ def scale_window(grads, dtype=torch.float16):
 
 
 # %% wrong: compares with the smallest subnormal number
-# says: Numbers below finfo.tiny are not lost yet
+# says: The cast rounds exactly half of the smallest number of the dtype to 0
 # earns: 1 of 2
 # caught: hidden
 def scale_window(grads, dtype=torch.float16):
@@ -199,7 +199,6 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: products in float32
 # says: s * g overflowed in float32 before the cast; form the product in float64.
-# says: A larger power of two still fits.
 # earns: 0 of 2
 # lesson
 def scale_window(grads, dtype=torch.float16):
@@ -390,3 +389,27 @@ def scale_window(grads, dtype=torch.float16):
 
     s = largest_scale(flat.abs().max(), dtype)
     return {"lost": share(1.0), "scale": s, "lost_scaled": share(s)}
+
+
+# %% wrong: half of the largest scale, to be safe
+# says: A larger power of two still fits.
+# earns: 0 of 2
+def scale_window(grads, dtype=torch.float16):
+    flat = checked(grads)
+    scale = largest_scale(flat.abs().max(), dtype) / 2
+    return {"lost": lost(flat, dtype), "scale": scale, "lost_scaled": lost(flat, dtype, scale)}
+
+
+# %% wrong: compares with the smallest number of the dtype
+# says: You compared with the smallest number of the dtype.
+# earns: 1 of 2
+# caught: hidden
+def scale_window(grads, dtype=torch.float16):
+    flat = checked(grads)
+    scale = largest_scale(flat.abs().max(), dtype)
+    nonzero, least = flat[flat != 0].abs(), torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
+
+    def below(scale):
+        return (nonzero * scale < least).double().mean().item()
+
+    return {"lost": below(1.0), "scale": scale, "lost_scaled": below(scale)}
