@@ -55,6 +55,7 @@ from torchkata.verdicts import (
     observe_scenario,
     observe_value,
     prediction,
+    separation,
 )
 
 # %% [markdown]
@@ -339,7 +340,7 @@ with torch.autocast("cpu", dtype=torch.bfloat16):
 # bfloat16 and is multiplied by a float32 `c` that nothing casts. In the second, only `b` is cast, so bfloat16 meets
 # float64.
 
-# %% exercise="autocast-dtypes"
+# %% exercise="autocast-apart"
 
 # %% [markdown]
 # ### Switches that do nothing

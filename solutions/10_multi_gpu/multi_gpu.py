@@ -68,6 +68,7 @@ from torchkata.verdicts import (
     observe_scenario,
     observe_value,
     prediction,
+    separation,
 )
 
 # %% [markdown]
@@ -433,7 +434,7 @@ error_of(lambda: DataLoader(data, shuffle=True, sampler=sampler))
 # **Now you know.** A sampler makes the shares equal by repeating or dropping samples, and needs `set_epoch` to change
 # their order.
 
-# %% exercise="who-trains-on-what"
+# %% exercise="ranks-apart"
 
 # %% exercise="exact-evaluation"
 

@@ -58,7 +58,7 @@ from torchkata.verdicts import (
     observe,
     observe_scenario,
     observe_value,
-    prediction,
+    separation,
 )
 
 # %% [markdown]
@@ -950,7 +950,7 @@ warning_of(scheduler.step, lines=1)
 # **Now you know.** An optimizer is a list of groups with settings, and a memory for each parameter object. It updates
 # the parameters it was given, and nothing else.
 
-# %% exercise="predict-the-loop"
+# %% exercise="loops-apart"
 
 # %% [markdown]
 # ## 11.6 Regularisation

@@ -20,9 +20,14 @@ from torchkata.tools.learning.workbook import release_of_copy
 from torchkata.tools.placing import Place
 
 OLD = {old.name: old for old in old_chapters()}
-GONE = {"05_custom_functions": ["audit-tensor", "interp-table"], "11_training_loop": ["argparse-config"]}
+GONE = {
+    "05_custom_functions": ["audit-tensor", "interp-table"],
+    "08_amp": ["autocast-dtypes"],
+    "10_multi_gpu": ["who-trains-on-what"],
+    "11_training_loop": ["argparse-config", "predict-the-loop"],
+}
 # answers that are worth less than all points today, and what they get: items are asked that were not
-LESS = {"predict-devices-and-dtypes": 1.8, "predict-leaves": 0.9167, "format-limits": 1.0, "autocast-dtypes": 0.6667}
+LESS = {"predict-devices-and-dtypes": 1.8, "predict-leaves": 0.9167, "format-limits": 1.0}
 REMARK = "\n\nMy remark"
 
 
