@@ -56,7 +56,7 @@ from torchkata.verdicts import (
     noting_events,
     observe_scenario,
     observe_value,
-    prediction,
+    separation,
 )
 
 quiet_exporter()
@@ -771,7 +771,7 @@ onnx_explorer()
 # only tensors can decide at run time. (`torch.compile` reads Python in the same way, but it can come back: it guards
 # what it assumed and compiles again. See [chapter 14](../14_compile/compile.ipynb).)
 
-# %% exercise="fixed-or-dynamic"
+# %% exercise="exports-apart"
 
 # %% exercise="verify-passed"
 

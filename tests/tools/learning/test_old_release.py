@@ -23,6 +23,7 @@ OLD = {old.name: old for old in old_chapters()}
 GONE = {
     "05_custom_functions": ["audit-tensor", "interp-table"],
     "08_amp": ["autocast-dtypes"],
+    "09_onnx_export": ["fixed-or-dynamic"],
     "10_multi_gpu": ["who-trains-on-what"],
     "11_training_loop": ["argparse-config", "predict-the-loop"],
 }
