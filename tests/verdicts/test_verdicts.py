@@ -628,6 +628,11 @@ def test_an_odd_prediction_is_wrong_not_an_error(guess, capsys):
     assert capsys.readouterr().out.startswith("✗ a = ")
 
 
+@pytest.mark.parametrize("guess", [torch.ones(1, device="meta"), [torch.ones(2, device="meta")]])
+def test_a_tensor_without_numbers_is_a_wrong_prediction(guess):
+    assert observe_value({"a": guess, "b": 4}).predicts({"a": prediction(1.0), "b": prediction(4)}, 2) == 1
+
+
 def test_a_look_alike_that_equals_the_truth_explains_nothing():
     known = mistake("Reversed.", gives=lambda x: x.flip(0))
     palindrome = torch.tensor([1.0, 2.0, 1.0])

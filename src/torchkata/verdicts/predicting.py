@@ -126,7 +126,7 @@ def alike(a: object, b: object) -> bool:
     True and 1 are not alike, nor are False and 0. A tensor of one element is alike its number.
     """
     for one, other in ((a, b), (b, a)):
-        if isinstance(one, Tensor) and one.numel() == 1 and isinstance(other, (int, float)):
+        if isinstance(one, Tensor) and one.numel() == 1 and not one.is_meta and isinstance(other, (int, float)):
             return alike(one.item(), other)
     a, b = _simple(a), _simple(b)
     if isinstance(a, list) and isinstance(b, list):
@@ -147,7 +147,7 @@ def _close(a: float, b: float) -> bool:
 
 def _simple(value: object) -> object:
     if isinstance(value, Tensor):
-        return value.tolist()
+        return object() if value.is_meta else value.tolist()  # a tensor without numbers is like nothing
     if isinstance(value, (list, tuple)):
         return [_simple(v) for v in value]
     if isinstance(value, torch.dtype):
