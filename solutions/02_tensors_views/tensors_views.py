@@ -45,6 +45,7 @@ from torchkata.verdicts import (
     observe_scenario,
     observe_value,
     prediction,
+    separation,
 )
 
 # %% [markdown]
@@ -625,7 +626,7 @@ print("split(2, dim=1):", [tuple(part.shape) for part in a.split(2, dim=1)])
 #
 # **Now you know.** `split` takes sizes, `tensor_split` takes a count or places, and `chunk` takes a maximum count.
 
-# %% exercise="predict-cuts"
+# %% exercise="cuts-apart"
 
 # %% [markdown]
 # ## 2.6 Choosing, dropping, ordering

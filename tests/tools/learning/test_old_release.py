@@ -21,6 +21,7 @@ from torchkata.tools.placing import Place
 
 OLD = {old.name: old for old in old_chapters()}
 GONE = {
+    "02_tensors_views": ["predict-cuts"],
     "05_custom_functions": ["audit-tensor", "interp-table"],
     "08_amp": ["autocast-dtypes"],
     "09_onnx_export": ["fixed-or-dynamic"],
