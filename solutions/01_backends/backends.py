@@ -56,7 +56,7 @@ from torchkata.verdicts import (
     observe,
     observe_scenario,
     observe_value,
-    prediction,
+    separation,
 )
 
 # %% [markdown]
@@ -403,7 +403,7 @@ error_of(lambda: torch.set_default_dtype(torch.int64))
 #
 # **Now you know.** Exponent bits buy range, fraction bits buy digits. If you don't ask for a dtype, you get float32.
 
-# %% exercise="predict-devices-and-dtypes"
+# %% exercise="moves-apart"
 
 # %% exercise="smallest-float"
 

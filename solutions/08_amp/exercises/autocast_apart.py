@@ -178,7 +178,7 @@ with check("autocast-apart") as test:
                 *unpacked(loss_1, loss_2),
                 (have(torch.float32), "Two float32 tensors need no cast, so both losses are computed in float32."),
                 contract=of_loss,
-                same="One of these is float32, so y - x is float32 too, and both losses are computed in float32.",
+                same="One of these is float32, so y - x is also float32, and so are both losses.",
                 exists="There is an input that separates the losses: only mse_loss is on the float32 list, not the "
                 "same formula written by hand.",
             ),

@@ -82,7 +82,7 @@ inputs = RIGHT | {"loss": (ones(3), torch.zeros(3))}
 
 
 # %% wrong: the loss of bfloat16 against a float32 target
-# says: One of these is float32, so y - x is float32 too, and both losses are computed in float32.
+# says: One of these is float32, so y - x is also float32, and so are both losses.
 # earns: 0.75 of 1
 # lesson
 inputs = RIGHT | {"loss": (ones(3).bfloat16(), torch.zeros(3))}

@@ -21,6 +21,7 @@ from torchkata.tools.placing import Place
 
 OLD = {old.name: old for old in old_chapters()}
 GONE = {
+    "01_backends": ["predict-devices-and-dtypes"],
     "02_tensors_views": ["predict-cuts"],
     "05_custom_functions": ["audit-tensor", "interp-table"],
     "08_amp": ["autocast-dtypes"],
@@ -29,7 +30,7 @@ GONE = {
     "11_training_loop": ["argparse-config", "predict-the-loop"],
 }
 # answers that are worth less than all points today, and what they get: items are asked that were not
-LESS = {"predict-devices-and-dtypes": 1.8, "predict-leaves": 0.9167, "format-limits": 1.0}
+LESS = {"predict-leaves": 0.9167, "format-limits": 1.0}
 REMARK = "\n\nMy remark"
 
 
@@ -50,7 +51,7 @@ def solved(old: OldChapter) -> NotebookNode:
 
 
 # a sample holds the one with other given code and the one whose exercises moved and went
-SAMPLE = ("01_backends", "05_custom_functions")
+SAMPLE = ("05_custom_functions", "08_amp")
 further = pytest.mark.exhaustive("a further chapter of the old release", thorough=True)
 
 
