@@ -92,7 +92,7 @@ def counted(vocab, width, heads, hidden, length, batch, trained, train_read):
 def judge_huge(seen, right):
     """An int, and the right one, for sizes that no machine can hold."""
     no_machine = "No machine has memory for these sizes. Compute the FLOPs from numbers only: build no network."
-    seen.expecting(mistake(no_machine, stage="raised", raises="RuntimeError|MemoryError"))
+    seen.expecting(mistake(no_machine, stage="raised", raises="RuntimeError|MemoryError|OverflowError"))
     seen.that(isinstance(seen.value, int) and not isinstance(seen.value, bool), "Return an int.", stage="type")
     seen.that(
         seen.value == right,

@@ -704,3 +704,55 @@ def per_sample_grad_norms(model, loss_fn, x, y):
         if layer.bias is not None:
             squares += g.sum(1).square().sum(1)
     return squares.sqrt()
+
+
+# %% wrong: asks for norms in float32
+# says: The norms differ where the model and the loss are float64.
+# earns: 2 of 3
+# caught: hidden
+def per_sample_grad_norms(model, loss_fn, x, y):
+    ends, losses = ends_of(model, loss_fn, x, y)
+    norms = torch.stack([square_of(layer, a, g).sqrt() for layer, (a, g) in ends.items()])
+    return torch.linalg.vector_norm(norms, dim=0, dtype=torch.float32).to(losses.dtype)
+
+
+# %% wrong: squeezes what goes in and comes back
+# says: The norms differ for a batch of one.
+# earns: 2 of 3
+# caught: hidden
+def per_sample_grad_norms(model, loss_fn, x, y):
+    ends, losses = ends_of(model, loss_fn, x, y)
+    total = sum(square_of(layer, a.squeeze(0), g.squeeze(0)) for layer, (a, g) in ends.items())
+    return total.sqrt().to(losses.dtype)
+
+
+# %% wrong: a frozen layer beside trained ones counts
+# says: Frozen layers must not count.
+# earns: 2 of 3
+# corner: members
+# caught: hidden
+def per_sample_grad_norms(model, loss_fn, x, y):
+    flags = [p.requires_grad for p in model.parameters()]
+    whole = [layer for layer in linears(model) if len(trained(layer)) == len(list(layer.parameters()))]
+    for layer in linears(model) if whole else []:
+        if not trained(layer):
+            layer.requires_grad_()
+    ends, losses = ends_of(model, loss_fn, x, y)
+    total = sum(square_of(layer, a, g) for layer, (a, g) in ends.items())
+    for parameter, flag in zip(model.parameters(), flags, strict=True):
+        parameter.requires_grad_(flag)
+    return total.sqrt().to(losses.dtype)
+
+
+# %% wrong: takes (N, 1, D) for one text of N tokens
+# says: The norms differ for x of shape (N, 1, D).
+# earns: 2 of 3
+# caught: hidden
+def per_sample_grad_norms(model, loss_fn, x, y):
+    ends, losses = ends_of(model, loss_fn, x, y)
+    total = torch.zeros_like(losses)
+    for layer, (a, g) in ends.items():
+        if a.dim() == 3 and a.shape[1] == 1:
+            a, g = a.transpose(0, 1), g.transpose(0, 1)
+        total += square_of(layer, a, g)
+    return total.sqrt()

@@ -536,3 +536,18 @@ def scale_input_grads(module, factor):
         return tuple(map(scaled, args)) if torch.is_grad_enabled() else None
 
     return module.register_forward_pre_hook(through)
+
+
+# %% wrong: detaches the inputs for a factor of 0
+# says: With a factor of 0 the gradient of the inputs is a tensor of zeros.
+# earns: 1 of 2
+# corner: zeros
+# caught: hidden
+def scale_input_grads(module, factor):
+    if factor == 0:
+        return module.register_forward_pre_hook(lambda module, args: tuple(arg.detach() for arg in args))
+
+    def hook(module, grad_input, grad_output):
+        return tuple(None if grad is None else factor * grad for grad in grad_input)
+
+    return module.register_full_backward_hook(hook)

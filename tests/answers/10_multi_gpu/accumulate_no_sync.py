@@ -434,3 +434,76 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
         total += loss.item()
     optimizer.step()
     return total
+
+
+# %% wrong: five steps for each call
+# says: The optimizer must step exactly once per call.
+# earns: 0 of 2
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    if not micro_batches:
+        raise ValueError("no micro-batches")
+    optimizer.zero_grad()
+    total = 0.0
+    for number, (x, y) in enumerate(micro_batches, 1):
+        with contextlib.nullcontext() if number == len(micro_batches) else ddp.no_sync():
+            loss = loss_fn(ddp(x), y) / len(micro_batches)
+            loss.backward()
+        total += loss.item()
+    for _ in range(5):
+        optimizer.step()
+    return total
+
+
+# %% wrong: clips the gradients
+# says: The weights differ from those of training on all ranks' data at once.
+# earns: 0 of 2
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    if not micro_batches:
+        raise ValueError("no micro-batches")
+    optimizer.zero_grad()
+    total = 0.0
+    for number, (x, y) in enumerate(micro_batches, 1):
+        with contextlib.nullcontext() if number == len(micro_batches) else ddp.no_sync():
+            loss = loss_fn(ddp(x), y) / len(micro_batches)
+            loss.backward()
+        total += loss.item()
+    torch.nn.utils.clip_grad_value_(ddp.parameters(), 1e-3)
+    optimizer.step()
+    return total
+
+
+# %% wrong: synchronises the first and the last micro-batch
+# says: You synchronised the gradients more than once per call.
+# says: You synchronised the gradients for every micro-batch.
+# earns: 0 of 2
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    if not micro_batches:
+        raise ValueError("no micro-batches")
+    optimizer.zero_grad()
+    total = 0.0
+    for number, (x, y) in enumerate(micro_batches, 1):
+        with contextlib.nullcontext() if number in (1, len(micro_batches)) else ddp.no_sync():
+            loss = loss_fn(ddp(x), y) / len(micro_batches)
+            loss.backward()
+        total += loss.item()
+    optimizer.step()
+    return total
+
+
+# %% wrong: steps without micro-batches
+# says: Without micro-batches the optimizer must not step.
+# earns: 1 of 2
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    optimizer.zero_grad()
+    total = 0.0
+    try:
+        if not micro_batches:
+            raise ValueError("no micro-batches")
+        for number, (x, y) in enumerate(micro_batches, 1):
+            with contextlib.nullcontext() if number == len(micro_batches) else ddp.no_sync():
+                loss = loss_fn(ddp(x), y) / len(micro_batches)
+                loss.backward()
+            total += loss.item()
+    finally:
+        optimizer.step()
+    return total

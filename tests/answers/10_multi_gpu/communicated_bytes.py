@@ -428,3 +428,70 @@ def meter_ddp(model, dtype=None):
         if p.requires_grad:
             p.register_hook(count)
     return ddp, meter
+
+
+# %% wrong: the calls begin at 1
+# says: Before the first backward pass the meter must be 0.
+# earns: 0 of 1
+def meter_ddp(model, dtype=None):
+    ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 1}
+
+    def hook(state, bucket):
+        sent = (bucket.buffer() / dist.get_world_size()).to(dtype or bucket.buffer().dtype)
+        meter["bytes"] += sent.nbytes
+        meter["calls"] += 1
+        future = dist.all_reduce(sent, async_op=True).get_future()
+        return future.then(lambda done: done.value()[0].to(bucket.buffer().dtype))
+
+    ddp.register_comm_hook(None, hook)
+    return ddp, meter
+
+
+# %% wrong: counts bytes only
+# says: The meter must have the entries "bytes" and "calls", numbers.
+# earns: 0 of 1
+def meter_ddp(model, dtype=None):
+    ddp, meter = DistributedDataParallel(model), {"bytes": 0}
+
+    def hook(state, bucket):
+        sent = (bucket.buffer() / dist.get_world_size()).to(dtype or bucket.buffer().dtype)
+        meter["bytes"] += sent.nbytes
+        future = dist.all_reduce(sent, async_op=True).get_future()
+        return future.then(lambda done: done.value()[0].to(bucket.buffer().dtype))
+
+    ddp.register_comm_hook(None, hook)
+    return ddp, meter
+
+
+# %% wrong: sends one number more than it counts
+# says: The meter counts something other than what was passed to all_reduce.
+# earns: 0 of 1
+def meter_ddp(model, dtype=None):
+    ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
+
+    def hook(state, bucket):
+        sent = (bucket.buffer() / dist.get_world_size()).to(dtype or bucket.buffer().dtype)
+        meter["bytes"] += sent.nbytes
+        meter["calls"] += 1
+        future = dist.all_reduce(torch.cat([sent, sent.new_ones(1)]), async_op=True).get_future()
+        return future.then(lambda done: done.value()[0][:-1].to(bucket.buffer().dtype))
+
+    ddp.register_comm_hook(None, hook)
+    return ddp, meter
+
+
+# %% wrong: small buckets
+# says: This small model fits into one bucket, so there is one call per backward pass.
+# earns: 0.5 of 1
+def meter_ddp(model, dtype=None):
+    ddp, meter = DistributedDataParallel(model, bucket_cap_mb=1e-5), {"bytes": 0, "calls": 0}
+
+    def hook(state, bucket):
+        sent = (bucket.buffer() / dist.get_world_size()).to(dtype or bucket.buffer().dtype)
+        meter["bytes"] += sent.nbytes
+        meter["calls"] += 1
+        future = dist.all_reduce(sent, async_op=True).get_future()
+        return future.then(lambda done: done.value()[0].to(bucket.buffer().dtype))
+
+    ddp.register_comm_hook(None, hook)
+    return ddp, meter

@@ -606,3 +606,68 @@ class ReducesElsewhere(ShardedLinear):
 
 def sharded_linear(x, shard, out_features):
     return ReducesElsewhere.apply(x, shard, out_features)
+
+
+# %% wrong: the result is divided by the number of ranks
+# says: The result is not F.linear(x, weight).
+# says: This check builds on the first one
+# earns: 0 of 3
+def sharded_linear(x, shard, out_features):
+    return ShardedLinear.apply(x, shard, out_features) / dist.get_world_size()
+
+
+# %% wrong: the share gets no gradient
+# says: No gradient reaches the share.
+# says: Your code raised RuntimeError
+# earns: 1 of 3
+def sharded_linear(x, shard, out_features):
+    return ShardedLinear.apply(x, shard.detach(), out_features)
+
+
+# %% wrong: the gradient of x with a rounded weight
+# says: The gradient of x is not that of this rank's result.
+# says: This check builds on the first one
+# earns: 1 of 3
+class Rounded(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shard, out):
+        ctx.save_for_backward(x, shard)
+        return x @ whole(shard, out, x.shape[1]).t()
+
+    @staticmethod
+    def backward(ctx, g):
+        x, shard = ctx.saved_tensors
+        of_x = g @ whole(shard, g.shape[1], x.shape[1]).round() if ctx.needs_input_grad[0] else None
+        return of_x, piece_of_mean(g.t() @ x, shard), None
+
+
+def sharded_linear(x, shard, out_features):
+    return Rounded.apply(x, shard, out_features)
+
+
+# %% wrong: shares of columns
+# says: You cut columns. Flatten the weight row by row.
+# says: This check builds on the first one
+# earns: 1 of 3
+def shard_of(weight, rank, world):
+    return weight.detach().chunk(world, dim=1)[rank].clone()
+
+
+# %% wrong: the shares in reverse order
+# says: This is another rank's share.
+# says: This check builds on the first one
+# earns: 1 of 3
+def shard_of(weight, rank, world):
+    flat = weight.detach().flatten()
+    size = math.ceil(flat.numel() / world)
+    return F.pad(flat, (0, size * world - flat.numel())).chunk(world)[world - 1 - rank].clone()
+
+
+# %% wrong: shares of the transposed weight
+# says: You transposed the weight before you flattened it. Flatten it row by row.
+# says: This check builds on the first one
+# earns: 1 of 3
+def shard_of(weight, rank, world):
+    flat = weight.detach().t().flatten()
+    size = math.ceil(flat.numel() / world)
+    return F.pad(flat, (0, size * world - flat.numel())).chunk(world)[rank].clone()

@@ -404,3 +404,12 @@ def step_flops(*sizes):
 # earns: 0 of 2
 def step_flops(*sizes):
     return (flops(*sizes) + 2**63) % 2**64 - 2**63
+
+
+# %% wrong: counts the numbers of a buffer as large as the activations
+# says: No machine has memory for these sizes. Compute the FLOPs from numbers only: build no network.
+# says: This check builds on the first one
+# earns: 0 of 2
+def step_flops(vocab, width, heads, hidden, length, batch, trained, train_read):
+    tokens = len(bytearray(batch * length * width)) // width
+    return flops(vocab, width, heads, hidden, length, tokens // length, trained, train_read)
