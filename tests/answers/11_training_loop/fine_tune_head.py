@@ -675,3 +675,16 @@ def optimizer(model, lr_body, lr_head):
 
 
 prepare = with_parts(optimizer=optimizer)
+
+
+# %% wrong: a parameter of the head is in the body's group too
+# says: A parameter is in two groups.
+# earns: 1 of 2
+def twice(model, lr_body, lr_head):
+    optimizer = optimizer_of(model, lr_body, lr_head)
+    if lr_body:
+        optimizer.param_groups[-1]["params"].append(model.fc.bias)
+    return optimizer
+
+
+prepare = with_parts(optimizer=twice)

@@ -212,3 +212,10 @@ def export_lm(model, path):
         ),
     )
     return out[0]
+
+
+# %% wrong: exports probabilities
+# says: ids the file does not return the logits of eval mode.
+# earns: 0 of 1
+def export_lm(model, path):
+    restored(model, lambda: write(torch.nn.Sequential(model, torch.nn.Softmax(-1)), path))

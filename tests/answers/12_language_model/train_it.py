@@ -669,3 +669,29 @@ class Plain(torch.optim.AdamW):
 
 def train(*args):
     return loop(*args, make=Plain)
+
+
+# %% wrong: trains on the reversed text
+# says: A window must be a piece of the text, so neighbours in the window are neighbours in the text, in the same order.
+# says: It learnt too little in these steps.
+# earns: 0 of 2
+def train(model, ids, steps, batch, peak, seed):
+    return loop(model, ids.flip(0), steps, batch, peak, seed)
+
+
+# %% wrong: empties the text in the end
+# says: The text has changed.
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    losses = loop(model, ids, steps, batch, peak, seed)
+    ids.zero_()
+    return losses
+
+
+# %% wrong: adds a layer to the model
+# says: Your code changed the model's modules.
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    losses = loop(model, ids, steps, batch, peak, seed)
+    model.extra = nn.LayerNorm(2).train(model.training)
+    return losses
