@@ -622,10 +622,19 @@ def test_predictions_may_be_numpys_numbers():
     assert observe_value(guess).predicts(items, 4) == 4
 
 
-@pytest.mark.parametrize("guess", [10**400, float("nan"), float("-inf"), "3.0", None, [3.0], {}])
+@pytest.mark.parametrize(
+    "guess", [10**400, pytest.param(10**5000, id="long"), float("nan"), float("-inf"), "3.0", None, [3.0], {}]
+)
 def test_an_odd_prediction_is_wrong_not_an_error(guess, capsys):
     assert observe_value({"a": guess, "b": 4}).predicts({"a": prediction(3.0), "b": prediction(4)}, 2) == 1
     assert capsys.readouterr().out.startswith("✗ a = ")
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_a_nested_tensor_and_a_very_long_int_are_judged_too():
+    nested = torch.nested.as_nested_tensor([torch.ones(2)])
+    assert observe_value([nested]).value == [Other("Tensor")]
+    assert "got an int of 16610 bits" in str(verdict(lambda: observe(lambda: 10**5000).returns(1)))
 
 
 @pytest.mark.parametrize("guess", [torch.ones(1, device="meta"), [torch.ones(2, device="meta")]])

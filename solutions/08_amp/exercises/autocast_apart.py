@@ -133,7 +133,7 @@ with check("autocast-apart") as test:
     def of_product(given):
         if wrong := has_wrong_form(given, 2):
             return wrong
-        if not all(tensor.dim() == 2 and not tensor.is_complex() for tensor in given):
+        if any(tensor.dim() != 2 or tensor.is_complex() or tensor.dtype == torch.bool for tensor in given):
             return "Both arguments are matrices of floating-point numbers or of integers."
         return "" if given[0].dtype == given[1].dtype else "The two matrices have the same dtype."
 

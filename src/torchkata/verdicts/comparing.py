@@ -15,6 +15,7 @@ from torchkata.verdicts.tolerances import are_known, tolerances
 # the stages of a comparison, in order; a judgement names the first one that fails
 STAGES = ("raised", "type", "shape", "dtype", "device", "aliasing", "value", "arguments", "gradient", "rule")
 DIFFER = "the values differ"
+MAX_BITS = 4096  # of an int that is written out; Python refuses to write more than 4300 digits
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def difference(
         same = _close(torch.tensor(float(came)).double(), torch.tensor(expected).double(), rtol, atol)
     else:
         same = came == expected
-    return None if same else Difference("value", f"expected {expected!r}, got {came!r}", DIFFER)
+    return None if same else Difference("value", f"expected {_spelled(expected)}, got {_spelled(came)}", DIFFER)
 
 
 def same_values(came: object, other: object, rtol: float | None = None, atol: float | None = None) -> bool:
@@ -182,10 +183,17 @@ def show(value: object, room: int = 100) -> str:
         return f"[{_some([show(v, room) for v in value], room)}]"
     if isinstance(value, tuple):
         return f"({_some([show(v, room) for v in value], room)}{',' * (len(value) == 1)})"
-    text = repr(value)
+    text = _spelled(value)
     if len(text) <= room:
         return text
     return f"{text[: room - 4]}...{text[0]}" if isinstance(value, str) else f"{text[: room - 3]}..."
+
+
+def _spelled(value: object) -> str:
+    """Its repr; of an int that Python would not write out, its length."""
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
+        return f"an int of {value.bit_length()} bits"
+    return repr(value)
 
 
 def _some(texts: list[str], room: int) -> str:

@@ -37,6 +37,7 @@ def is_plain_tensor(value: object) -> TypeGuard[Tensor]:
     return (
         isinstance(value, Tensor)
         and value.layout == torch.strided
+        and not value.is_nested
         and not value.is_quantized
         and (value.is_cpu or value.is_meta)
         and value.untyped_storage().nbytes() <= MAX_BYTES

@@ -74,6 +74,12 @@ inputs = RIGHT | {"product": (ones(2, 3, dtype=torch.float64), ones(2, 3, dtype=
 inputs = RIGHT | {"product": (ones(2, dtype=torch.float64), ones(2, dtype=torch.float64))}
 
 
+# %% wrong: matrices of truth values
+# says: Both arguments are matrices of floating-point numbers or of integers.
+# earns: 0.75 of 1
+inputs = RIGHT | {"product": (torch.eye(2, dtype=torch.bool), torch.eye(2, dtype=torch.bool))}
+
+
 # %% wrong: the loss of float32
 # says: Two float32 tensors need no cast, so both losses are computed in float32.
 # earns: 0.75 of 1
