@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from torchkata import hardware
-from torchkata.demos import error_of, warning_of
+from torchkata.demos import error_of, results_of, warning_of
 from torchkata.hardware import cuda_demo, machine_report
 from torchkata.tools.errors import CourseError
 from torchkata.tools.placing import Place
@@ -185,6 +185,12 @@ def test_error_of_prints_the_error(capsys):
 def test_error_of_wants_an_error():
     with pytest.raises(AssertionError, match="an error was expected"):
         error_of(lambda: None)
+
+
+def test_results_of_prints_values_and_errors_alike(capsys):
+    results_of({"1 + 1": lambda: 1 + 1, "1 / 0": lambda: 1 / 0, "torch.ones(2)": lambda: torch.ones(2)})
+    shown = capsys.readouterr().out
+    assert shown == "1 + 1\n    2\n1 / 0\n    ZeroDivisionError: division by zero\ntorch.ones(2)\n    [1.0, 1.0]\n"
 
 
 def test_warning_of_prints_the_warning(capsys):

@@ -42,7 +42,7 @@ from torch.torch_version import TorchVersion
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from torchkata.demos import error_of
+from torchkata.demos import error_of, results_of
 from torchkata.facts import folklore, prove
 from torchkata.hardware import cuda_demo, machine_report
 from torchkata.pictures.call_path import call_path
@@ -106,14 +106,14 @@ call_path("dispatcher")
 #     torch.zeros(1, device="cuda")
 
 # %% facts=["01-device-strings", "01-device-index-out-of-range"] varies="a GPU changes the answers"
-print(repr(torch.device("cuda:7")))
-error_of(lambda: torch.device("gpu"))
-print(repr(torch.device("meta")))
-
-if torch.cuda.is_available():
-    print(torch.zeros(1, device="cuda").device)
-else:
-    error_of(lambda: torch.zeros(1, device="cuda"))
+results_of(
+    {
+        'torch.device("cuda:7")': lambda: torch.device("cuda:7"),
+        'torch.device("gpu")': lambda: torch.device("gpu"),
+        'torch.device("meta")': lambda: torch.device("meta"),
+        'torch.zeros(1, device="cuda")': lambda: torch.zeros(1, device="cuda"),
+    }
+)
 
 # %% [markdown]
 # The second and the fourth line raise. A `torch.device` is a label that consists of a type and an index (or None).
@@ -196,7 +196,7 @@ print("old way:", old_way, "  portable way:", device, "  a tensor made there:", 
 # Tensors and modules both have a method `.to(device)`, but the two do different things. Confusing them is the most
 # common cause of the error above.
 #
-# **Predict.** After these two lines, where are `x` and `model.weight`?
+# **Predict.** After `x.to("meta")` and `model.to("meta")`, where are `x` and `model.weight`?
 
 # %% facts=["01-tensor-to-returns-new", "01-module-to-is-inplace"]
 x = torch.ones(2)
@@ -252,10 +252,11 @@ error_of(lambda: torch.stack([there.sum(), number]))
 
 # %% [markdown]
 # A module knows its parameters and its *buffers* (tensors that move with the module and aren't trained), but not a
-# tensor in a plain attribute, so `factor` was not moved. All tensors in one operation must be on one device (inputs,
-# labels, an initial state, a mask), and only what is registered follows the model. `self.register_buffer("factor", …)`
-# registers `factor`, and `persistent=False` keeps it out of the checkpoint. Overriding `to` so that it also moves
-# `factor` doesn't solve the problem, because a parent module never calls the `to` of its children, as the cell shows.
+# tensor in a plain attribute, so `factor` was not moved. As a rule, all tensors in one operation must be on one device
+# (inputs, labels, an initial state, a mask), and only what is registered follows the model.
+# `self.register_buffer("factor", …)` registers `factor`, and `persistent=False` keeps it out of the checkpoint.
+# Overriding `to` so that it also moves `factor` doesn't solve the problem, because a parent module never calls the `to`
+# of its children, as the cell shows.
 #
 # There are exceptions. The line before the error shows the most common one: a CPU tensor without dimensions, that is, a
 # single number, may be an operand of an *elementwise* operation such as `*`, `+` or `torch.where` on any device. (An
@@ -266,7 +267,7 @@ error_of(lambda: torch.stack([there.sum(), number]))
 # `.device` instead.
 #
 # **Change one line.** The next cell lists the operations that PyTorch runs when a new tensor should be on another
-# device. How would you write the first block so that only one operation is left?
+# device. How would you write the line in the block so that only one operation is left?
 
 
 # %% facts=["01-randn-to-device-creates-there"]
@@ -286,13 +287,17 @@ with OperationLog() as log:
     torch.randn(3, 1).to("meta")
 print("made, then moved:", log.names)
 
+# %% [markdown]
+# Name the device in the call that creates the tensor:
+
+# %% facts=["01-randn-to-device-creates-there"]
 with OperationLog() as log:
     torch.randn(3, 1, device="meta")
-print("made there:      ", log.names)
+print("made there:", log.names)
 
 # %% [markdown]
-# Write it as in the second block. The first block creates the tensor on the CPU and then copies it, and in a training
-# loop it does so in every step. Inside `forward`, create new tensors where they are needed: `torch.zeros(…,
+# The first version creates the tensor on the CPU and then copies it, and in a training loop it does so in every step.
+# Inside `forward`, create new tensors where they are needed: `torch.zeros(…,
 # device=x.device, dtype=x.dtype)`, `torch.zeros_like(x)` or `x.new_zeros(…)`.
 #
 # **Now you know.** Assign what `Tensor.to` returns; register what should move with a module; create new tensors where
@@ -317,10 +322,10 @@ for number in (257.0, 70000.0, 1e-8, 0.1):
     print(f"{number:<8g}{x.half().item():>18}{x.bfloat16().item():>25}")
 
 # %% [markdown]
-# One float16 result is infinite, one is zero, and one is exact. Range and precision are bought separately. float16
-# spends its bits on precision: 257 is exact and 0.1 is nearly right, but the range ends at 65504, and numbers that are
-# too small become 0. bfloat16 spends them on range: 70000 and 1e-8 survive with two or three digits, but between 256
-# and 512 it has only the even numbers.
+# One float16 result is infinite, one is zero, and one is exact. The exponent bits decide the range, the fraction bits
+# the precision, and the two share 16 bits. float16 spends them on precision: 257 is exact and 0.1 is nearly right, but
+# the range ends at 65504, and numbers that are too small become 0. bfloat16 spends them on range: 70000 and 1e-8
+# survive with two or three digits, but between 256 and 512 it has only the even numbers.
 #
 # A floating point number has three groups of bits: the *sign*, the *exponent* (which power of two) and the *fraction*
 # (where between this power of two and the next). The explorer opens with 257 in bfloat16. Press *next above* a few
@@ -401,7 +406,8 @@ error_of(lambda: torch.set_default_dtype(torch.int64))
 # wrap. (A division of whole numbers creates floating point numbers, so it uses the default.) The default is one setting
 # for the whole program and also affects other people's modules. It is safer to pass `dtype=`.
 #
-# **Now you know.** Exponent bits buy range, fraction bits buy digits. If you don't ask for a dtype, you get float32.
+# **Now you know.** Exponent bits decide the range, fraction bits the precision. If you don't ask for a dtype, you get
+# float32.
 
 # %% exercise="moves-apart"
 
@@ -420,11 +426,20 @@ error_of(lambda: torch.set_default_dtype(torch.int64))
 # %% facts=["01-negative-target-out-of-bounds", "01-rerun-on-cpu-for-clear-error"]
 logits = torch.tensor([[1.0, 2.0, 3.0], [3.0, 1.0, 0.0]])
 
-error_of(lambda: F.cross_entropy(logits, torch.tensor([5, 0])))
-error_of(lambda: F.cross_entropy(logits, torch.tensor([-1, 0])))
-print(f"with -100: {F.cross_entropy(logits, torch.tensor([-100, 0])):.4f}")
-print(f"second row: {F.cross_entropy(logits[1:], torch.tensor([0])):.4f}")
-print(f"only -100: {F.cross_entropy(logits, torch.tensor([-100, -100])):.4f}")
+
+def loss_of(labels: list[int]) -> str:
+    return f"loss {F.cross_entropy(logits[-len(labels) :], torch.tensor(labels)):.4f}"
+
+
+results_of(
+    {
+        "labels 5, 0": lambda: loss_of([5, 0]),
+        "labels -1, 0": lambda: loss_of([-1, 0]),
+        "labels -100, 0": lambda: loss_of([-100, 0]),
+        "the second row alone, label 0": lambda: loss_of([0]),
+        "labels -100, -100": lambda: loss_of([-100, -100]),
+    }
+)
 
 # %% [markdown]
 # It refuses 5 and -1. The label -100 is the default of `ignore_index`, so it is skipped silently and the mean is taken
@@ -509,12 +524,11 @@ blame("cpu")
 # 3. If that takes too long, run with `CUDA_LAUNCH_BLOCKING=1`.
 
 # %% [markdown] facts=["01-copy-forces-sync"]
-# Which calls wait, apart from `item()`? All calls that need the values or the *number* of results: `.cpu()`,
-# `.tolist()`, printing, `if` on a tensor, `nonzero()`, `x[mask]`, `unique()`. A copy from ordinary CPU memory to the
-# GPU also waits, but a copy from *pinned* memory (which the system promises not to move) with `non_blocking=True` need
-# not. To wait on purpose, call `torch.accelerator.synchronize()`. If you time a GPU, call it before you read the clock,
-# because otherwise you measure only the queueing. (The list follows the documentation. Section 13.6 has a counter that
-# was compared with an H200, and it agrees.)
+# Which calls wait, apart from `item()`? All calls that need values, or whose result has a size that depends on values:
+# `.cpu()`, `.tolist()`, printing, `if` on a tensor, `nonzero()`, `x[mask]`, `unique()`. A copy from ordinary CPU memory
+# to the GPU also waits, but a copy from *pinned* memory (which the system promises not to move) with
+# `non_blocking=True` need not. To wait on purpose, call `torch.accelerator.synchronize()`. If you time a GPU, call it
+# before you read the clock, because otherwise you measure only the queueing. (The list follows the documentation.)
 #
 # One trap on the CPU, before the exercise: labels may be stored as uint8, which can represent 0 to 255. Is 255 ≥ 300?
 
@@ -527,7 +541,8 @@ print("uint8:", (labels >= 300).tolist(), "  int64:", (labels.long() >= 300).tol
 # 101653](https://github.com/pytorch/pytorch/issues/101653)). Convert to int64 before you compare with a number that may
 # not fit.
 #
-# **Now you know.** A GPU's error names the line where Python noticed. The CPU's error names the line that is wrong.
+# **Now you know.** A GPU's error names the line where Python noticed. The CPU's error names the line that met the bad
+# value.
 
 # %% exercise="find-bad-labels"
 
@@ -539,8 +554,9 @@ print("uint8:", (labels >= 300).tolist(), "  int64:", (labels.long() >= 300).tol
 # A training step keeps four things in memory: the parameters, their gradients, the state of the optimizer, and the
 # *activations*, which are what autograd keeps from the forward pass for the backward pass.
 #
-# **By hand.** Count them, with paper and pencil, for Linear(256, 512), ReLU, Linear(512, 10) with cross-entropy and
-# Adam, in float32, for a batch of 64. Which of the four become smaller if you halve the batch?
+# **By hand.** Count the first three, with paper and pencil, for Linear(256, 512), ReLU, Linear(512, 10) with
+# cross-entropy and Adam, in float32, for a batch of 64. For the activations, guess which tensors backward needs. Which
+# of the four become smaller if you halve the batch?
 
 # %% facts=["01-memory-is-params-plus-intermediates"]
 batch = 64
@@ -608,10 +624,10 @@ with torch.autograd.graph.saved_tensors_hooks(show, lambda kept: kept):
 
 # %% [markdown]
 # Autograd saves the input of the first layer, the output of ReLU, the same tensor again because the second layer also
-# needs it, and last that layer's weight, which is needed to pass the gradient on. A batch norm saves its input, its
-# weight, its running mean and variance, the mean of the batch, and 1 divided by its standard deviation. A *storage* is
-# the piece of memory that contains a tensor's numbers. The four rows are a slice, so they keep the storage of all
-# hundred rows alive (chapter 2).
+# needs it, and last that layer's weight, transposed, which is needed to pass the gradient on. A batch norm saves its
+# input, its weight, its running mean and variance, the mean of the batch, and 1 divided by its standard deviation. A
+# *storage* is the piece of memory that contains a tensor's numbers. The four rows are a slice, so they keep the storage
+# of all hundred rows alive (chapter 2).
 #
 # Why does `show` return `saved.detach()`, which has the same storage, and not simply `saved`? `exp` saves its own
 # output. Here is `exp` with both kinds of hook. There is no backward pass, and afterwards nothing uses the output any
@@ -680,7 +696,7 @@ print("conv 3x3, 64 to 64    ", parameters_and_flops(conv, 1, 64, 56, 56))
 
 # %% [markdown]
 # The convolution needs 7 times as much, because it uses each of its numbers at 56 · 56 places. The number of parameters
-# tells you how much memory a model needs, but little about time.
+# tells you how much memory the parameters, their gradients and the optimizer need, but little about time.
 #
 # **Now you know.** The size of parameters, gradients and optimizer state depends on the model; only the activations
 # grow with the batch.
@@ -810,8 +826,8 @@ if torch.cuda.is_available():
     print("this card:   ", "sm_{}{}".format(*torch.cuda.get_device_capability()))
 
 # %% [markdown] facts=["01-torch-version-string"]
-# Counting cards is safe everywhere. `torch.__version__` compares as a version, also with tuples; as text, "2.13" comes
-# before "2.9".
+# `device_count()` raises on no machine; without a GPU it returns 0. `torch.__version__` compares as a version, also
+# with tuples; as text, "2.13" comes before "2.9".
 #
 # The last lines of the cell are about an error that you can get although CUDA is available: *no kernel image is
 # available for execution on the device*. A build contains machine code for some generations of cards only, and

@@ -16,9 +16,8 @@
 # **50 minutes to read, 135 minutes to practise, 20 points.** You need Python and the idea of a NumPy array, but not
 # chapter 1. One exercise (2.6) takes snapshots of a model's weights, and it helps if you have trained a model once.
 #
-# How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
-# exercise, write your answer in the answer cell and run it. Then click on the grey line below it, the check cell, and
-# also run that. It tells you at once whether your answer is right, and if not, what is wrong and why.
+# How it works: answer each *Predict* question before you run the cell below it (Shift + Enter). In an exercise, run
+# your answer cell, then the check cell, the grey line below it, which says what is right or wrong and why.
 
 # %% setup=true
 import math
@@ -30,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from torchkata.demos import error_of, warning_of
+from torchkata.demos import error_of, results_of, warning_of
 from torchkata.facts import folklore, prove
 from torchkata.hardware import cuda_demo
 from torchkata.pictures.bins import three_bins
@@ -57,8 +56,8 @@ error_of(lambda: scores.t().view(12))
 print(scores.t().reshape(12).tolist())
 
 # %% [markdown]
-# `view` refuses, `reshape` doesn't. What does `reshape` do that `view` must not do? Section 2.2 has the rule. First,
-# look at what is at the end of the path that every operation takes:
+# `view` refuses, `reshape` doesn't. What does `reshape` do that `view` must not do? Section 2.2 has the rule. PyTorch
+# passes every operation through the stations of this picture, and this chapter is about the last one, the storage:
 
 # %%
 call_path("storage")
@@ -146,9 +145,9 @@ print("strides in torch: ", x.stride(), " in NumPy:", x.numpy().strides)
 # elements in PyTorch and bytes in NumPy.)
 #
 # *Contiguous* means that the strides are those of a fresh tensor of this shape. If you walk through its elements in
-# index order (*row-major*: the last index moves fastest), you visit neighbouring cells. Along a dimension of size 1
-# nobody takes a step, so its stride doesn't count. Does `contiguous()` rearrange the existing cells? Look at the cells
-# themselves. (`as_strided` reads the storage as one row; section 2.4 explains it.)
+# index order (*row-major*: the last index moves fastest), you visit neighbouring cells. The stride of a dimension of
+# size 1 is never used. Does `contiguous()` rearrange the existing cells? Look at the cells themselves. (`as_strided`
+# reads the storage as one row; section 2.4 explains it.)
 
 
 # %% facts=["02-contiguous-merges-memory-blocks"]
@@ -165,8 +164,8 @@ for name, t in {"x": x, "x.t()": turned, "x.t().contiguous()": copied}.items():
     print(f"{name:18} stride {t.stride()}  {shared:11}  cells {cells(t)}")
 
 # %% [markdown]
-# It doesn't. Before there was one block; now there are two. `contiguous()` writes the elements a second time, in index
-# order, into a new storage. `x.t()` and its copy are equal element by element.
+# It doesn't. At first there was one storage; now there are two. `contiguous()` writes the elements a second time, in
+# index order, into a new storage. `x.t()` and its copy are equal element by element.
 #
 # Now try it yourself. The explorer takes a fresh `x` and up to three operations. *next element* walks through the
 # result in index order and shows the sum that leads to each cell.
@@ -207,8 +206,8 @@ three_bins(torch.arange(12).reshape(3, 4))
 
 # %% [markdown]
 # - *Views*: operations whose result can always be described by shape, stride and offset. These are slices, transposes,
-#   a new dimension of size 1, a diagonal (stride 5 here), and `expand`, which adds a dimension of stride 0 (section
-#   2.4).
+#   another shape for a contiguous tensor, a new dimension of size 1, a diagonal (stride 5 here), `detach`, which leaves
+#   everything as it is, and `expand`, which adds a dimension of stride 0 (section 2.4).
 # - *The same object*: a request that is already met. `contiguous()` and `to()` then return their input itself.
 # - *Copies*: arithmetic, and everything that picks elements freely. Compare `x[0:2]` with `x[[0, 1]]`. They give the
 #   same rows, but a list, an index tensor or a mask could name any rows in any order, and no stride describes that.
@@ -225,34 +224,33 @@ three_bins(torch.arange(12).reshape(3, 4))
 # - *Merging* two neighbouring dimensions is possible if one step in the outer is as far as walking through the whole
 #   inner: `stride[d] == size[d + 1] * stride[d + 1]`. (Dimensions of size 1 don't count.)
 #
-# **Predict.** `wide` is the left half of a table, with shape (3, 4) and strides (8, 1). Which of these two is refused:
-# `wide.view(3, 2, 2)` or `wide.view(12)`?
+# **Predict.** `wide` is the left half of a table, with shape (3, 4) and strides (8, 1). `every_second` has the same
+# shape, and strides (8, 2). Which of these is refused: `wide.view(3, 2, 2)`, `wide.view(12)` or
+# `every_second.view(12)`?
 
 # %% facts=["02-views-allow-any-reshape"]
 wide = torch.arange(24).reshape(3, 8)[:, :4]
-print("strides", wide.stride(), " split:", wide.view(3, 2, 2).stride())
-error_of(lambda: wide.view(12))
-
 every_second = torch.arange(24).reshape(3, 4, 2)[:, :, 0]
-print(
-    "strides",
-    every_second.stride(),
-    " merged:",
-    every_second.view(12).stride(),
-    "contiguous:",
-    every_second.is_contiguous(),
+
+results_of(
+    {
+        "wide.view(3, 2, 2).stride()": lambda: wide.view(3, 2, 2).stride(),
+        "wide.view(12).stride()": lambda: wide.view(12).stride(),
+        "every_second.view(12).stride()": lambda: every_second.view(12).stride(),
+    }
 )
+print("every_second is contiguous:", every_second.is_contiguous())
 
 flat = wide.reshape(12)
 print("reshape shares memory:", same_storage(flat, wide))
 print("1.0 viewed as int32:  ", torch.tensor([1.0]).view(torch.int32).item())
 
 # %% [markdown]
-# `wide.view(12)` is refused, because 8 is not 4 · 1. `every_second` has strides (8, 2), and 8 is 4 · 2, so its rows can
-# be merged although it isn't contiguous. `reshape` returns a view when it can and silently copies when it must. Use
-# `view` when you depend on shared memory, since it never copies, and `reshape` when you don't care. In both, one size
-# may be -1 and is computed from the others. If you pass a dtype instead of a shape, `view` reads the same bytes as
-# another type and converts nothing.
+# Only `wide.view(12)` is refused, because 8 is not 4 · 1. For `every_second`, 8 is 4 · 2, so its rows can be merged
+# although it isn't contiguous. `reshape` returns a view when it can and silently copies when it must. Use `view` when
+# you depend on shared memory, since it never copies, and `reshape` when you don't care. In both, one size may be -1 and
+# is computed from the others. If you pass a dtype instead of a shape, `view` reads the same bytes as another type and
+# converts nothing.
 #
 # ### Who owns its memory?
 #
@@ -309,10 +307,11 @@ print("x = x + 1                  ", tail.tolist())
 # assignment, `+=` and similar operators, `out=` and `inplace=True` write into the same cells. And not every method with
 # an underscore writes data: `requires_grad_()` sets a flag, `t_()` swaps sizes and strides.
 #
-# ### The picture that is contiguous in another order
+# ### `channels_last`: contiguous in another order
 #
-# Images have a special layout. In `channels_last`, the channels of a pixel are neighbours in memory, which is faster
-# for convolutions on many processors. Shape and indices stay the same, and only the strides change.
+# A batch of images can be stored in a special layout, `channels_last`. The channels of a pixel are then neighbours in
+# memory, which is faster for convolutions on many processors. Shape and indices stay the same, and only the strides
+# change.
 
 # %%
 image = torch.randn(2, 3, 4, 5)  # batch, channels, height, width
@@ -457,7 +456,7 @@ warning_of(lambda: torch.tensor(weight))
 # %% [markdown]
 # ## 2.4 Stride 0: many elements, one cell
 #
-# How can a mask for 32 sentences take the memory of one? With a stride that doesn't move.
+# How can a mask for 32 sentences take the memory of one? With a stride of 0.
 #
 # `expand` repeats a dimension of size 1 without repeating any data.
 #
@@ -520,8 +519,8 @@ print("shapes", tuple(wide_column.shape), " strides", wide_column.stride(), wide
 print("gradients", column.grad.tolist(), line.grad.tolist())
 
 # %% [markdown]
-# The strides are (1, 0) and (0, 1), and neither operand is copied. The gradient is 4, because the gradients of
-# everything that is read several times add up. The backward of `expand` is a sum, and chapter 3 has more such pairs.
+# The strides are (1, 0) and (0, 1), and neither operand is copied. The gradient is 4: if an element is used several
+# times, its gradients add up. The backward of `expand` is a sum, and chapter 3 has more such pairs.
 #
 # Not every function broadcasts. Three matrix products don't (`dot` for two vectors, `mv` for a matrix and a vector,
 # `mm` for two matrices), and `@` does:
@@ -721,7 +720,8 @@ print("quantile as mask:", x[x > torch.quantile(x, 0.25)].tolist())
 # the order. The mask has a weakness: it drops every value that equals the threshold. With other lengths, or with equal
 # values, it may drop more than a quarter. The exercise requires the exact number.
 #
-# **Now you know.** For each such call, ask whether it keeps the shape, the order, the positions, the gradient.
+# **Now you know.** Before you select or sort, ask what the call keeps: the shape, the order, the positions, the
+# gradient.
 
 # %% exercise="drop-lowest"
 

@@ -14,19 +14,19 @@
 # **55 minutes to read, 106 minutes to practise, 20 points.** You need chapter 2, sections 2.1, 2.2 and 2.4 (shape,
 # stride, view or copy, `expand`), and you should know what `backward` and `.grad` do.
 #
-# How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
-# exercise, write your answer in the answer cell and run it. Then click on the grey line below it, the check cell, and
-# also run that. It tells you at once whether your answer is right, and if not, what is wrong and why.
+# How it works: answer each *Predict* question before you run the cell below it (Shift + Enter). In an exercise, run
+# your answer cell, then the check cell, the grey line below it, which says what is right or wrong and why.
 
 # %% setup=true
 import math
+from functools import partial
 from itertools import product
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from torchkata.demos import error_of, warning_of
+from torchkata.demos import error_of, results_of, warning_of
 from torchkata.facts import folklore, prove
 from torchkata.hardware import cuda_demo
 from torchkata.pictures.call_path import call_path
@@ -61,8 +61,8 @@ print("counted:", counts.tolist(), "- votes:", len(votes))
 # and four writes went to cell 2. Reading and writing by index follow one formula, and once you know it, you can see
 # such a bug coming. Section 3.4 counts the votes again.
 #
-# In the path of `x + y`, the picture of chapters 1 to 4, this chapter is about a kernel: which cells it reads, and
-# where it writes.
+# In the picture that chapters 1 to 4 share, this chapter is about the kernel: which cells it reads, and which it
+# writes.
 
 # %%
 call_path("kernel")
@@ -71,8 +71,8 @@ call_path("kernel")
 # ## 3.1 gather: one coordinate is replaced
 #
 # From each row of a table you want one number, and the column differs from row to row. That is what gather is for.
-# `t.gather(dim, index)` reads one element of `t` for each number in `index`. That number is a position along `dim`; the
-# other coordinate is the number's own position in `index`.
+# `t.gather(dim, index)` reads one element of `t` for each number in `index`. That number is the coordinate along `dim`;
+# the other coordinate is the one that the number itself has in `index`.
 #
 # **Predict.** The next cell reads from the same `t` with the same `index`, once along dim 1 and once along dim 0. What
 # does it print?
@@ -209,12 +209,16 @@ print(tuple(picked.shape), picked.tolist())
 # %% facts=["03-gather-size-limit", "03-gather-same-ndim", "03-scatter-gather-no-broadcast"]
 y = torch.arange(12).reshape(3, 4)
 
-print(y.gather(1, torch.tensor([[0, 1, 2, 3, 3, 3]])).tolist())
-error_of(lambda: y.gather(1, torch.tensor([[0], [0], [0], [0]])))
-error_of(lambda: y.gather(1, torch.tensor([2, 0, 3])))
-error_of(lambda: y.gather(1, torch.tensor([[-1]])))
-error_of(lambda: y.gather(1, torch.tensor([[4]])))
-print("an empty index:", tuple(y.gather(1, torch.tensor([], dtype=torch.int64)).shape))
+results_of(
+    {
+        "six columns": lambda: y.gather(1, torch.tensor([[0, 1, 2, 3, 3, 3]])),
+        "four rows": lambda: y.gather(1, torch.tensor([[0], [0], [0], [0]])),
+        "one dimension": lambda: y.gather(1, torch.tensor([2, 0, 3])),
+        "the last column?": lambda: y.gather(1, torch.tensor([[-1]])),
+        "column 4": lambda: y.gather(1, torch.tensor([[4]])),
+        "an empty index": lambda: y.gather(1, torch.tensor([], dtype=torch.int64)),
+    }
+)
 
 # %% [markdown]
 # All but the first are refused. The rules follow from the formula:
@@ -287,7 +291,7 @@ for column in (1, -1, 4):
 # %% [markdown]
 # ## 3.3 scatter: the same formula on the writing side
 #
-# Now reverse the arrow. scatter takes numbers from `src` and writes each to a place that `index` names.
+# Now the other direction. scatter takes numbers from `src` and writes each to a place that `index` names.
 #
 # **Predict.** `src` contains ten numbers, `index` four. How many of the ten arrive in the target, and where?
 
@@ -376,25 +380,29 @@ error_of(lambda: torch.zeros(3, 5).scatter_(0, index, src=2), lines=1)
 #
 # **Find the legal one.** The target is `torch.zeros(3, 5)`, written along dim 0. Five of these calls are refused.
 #
-#     index [0, 1]                               src (1, 2)      one dimension
-#     index [[0, 1, 0]]                          src (1, 1)      three entries, one number
-#     index [[0, 1, 0, 1, 0, 1]]                 src (1, 6)      six columns, the target has five
-#     index [[-1, 1]]                            src (1, 2)      the last row?
-#     index [[0, 1]]                             src (1, 2)      whole numbers into a float target
-#     index [[0, 1], [1, 2], [2, 0], [0, 1]]     src (4, 2)      four rows, the target has three
+#     A   index [0, 1]                               src (1, 2)      one dimension
+#     B   index [[0, 1, 0]]                          src (1, 1)      three entries, one number
+#     C   index [[0, 1], [1, 2], [2, 0], [0, 1]]     src (4, 2)      four rows, the target has three
+#     D   index [[0, 1, 0, 1, 0, 1]]                 src (1, 6)      six columns, the target has five
+#     E   index [[-1, 1]]                            src (1, 2)      the last row?
+#     F   index [[0, 1]]                             src (1, 2)      whole numbers into a float target
 
 # %% facts=["03-scatter-size-rules", "03-scatter-gather-no-broadcast", "03-scatter-sample-dim0"]
 target = torch.zeros(3, 5)
 
-error_of(lambda: target.scatter(0, torch.tensor([0, 1]), torch.ones(1, 2)))
-error_of(lambda: target.scatter(0, torch.tensor([[0, 1, 0]]), torch.ones(1, 1)))
-error_of(lambda: target.scatter(0, torch.tensor([[0, 1, 0, 1, 0, 1]]), torch.ones(1, 6)))
-error_of(lambda: target.scatter(0, torch.tensor([[-1, 1]]), torch.ones(1, 2)))
-error_of(lambda: target.scatter(0, torch.tensor([[0, 1]]), torch.tensor([[1, 1]])))
-print(target.scatter(0, torch.tensor([[0, 1], [1, 2], [2, 0], [0, 1]]), torch.ones(4, 2)).tolist())
+calls = {
+    "A": ([0, 1], torch.ones(1, 2)),
+    "B": ([[0, 1, 0]], torch.ones(1, 1)),
+    "C": ([[0, 1], [1, 2], [2, 0], [0, 1]], torch.ones(4, 2)),
+    "D": ([[0, 1, 0, 1, 0, 1]], torch.ones(1, 6)),
+    "E": ([[-1, 1]], torch.ones(1, 2)),
+    "F": ([[0, 1]], torch.tensor([[1, 1]])),
+}
+for name, (index, src) in calls.items():
+    results_of({name: partial(target.scatter, 0, torch.tensor(index), src)})
 
 # %% [markdown]
-# The last one is legal. The rules are gather's, for three tensors:
+# C is legal. The rules are gather's, for three tensors:
 #
 # - `index`, `self` and `src` have the same number of dimensions;
 # - `index` is nowhere larger than `src`, because each entry needs a number to write. `src` is not broadcast either;
@@ -402,8 +410,8 @@ print(target.scatter(0, torch.tensor([[0, 1], [1, 2], [2, 0], [0, 1]]), torch.on
 # - the numbers in `index` are in 0 … size - 1 of `self`, along `dim`;
 # - `self` and `src` have the same dtype, because nothing is promoted, unlike in `a + b`.
 #
-# In the last call, four numbers of a column go to three cells, so two of them must meet. Here all are 1 and it doesn't
-# matter. Section 3.4 is about what happens when it does.
+# In C, four numbers of a column go to three cells, so two of them must meet. Here all are 1 and it doesn't matter.
+# Section 3.4 is about what happens when it does.
 #
 # `index` may be smaller than `src` in forward, but not in backward:
 
@@ -457,7 +465,7 @@ print("gradient:", src.grad.tolist())
 # `scatter`, `scatter_add_`, `index_add` and `scatter_reduce` with "sum" or "mean" then use a slower method with a fixed
 # order, while "prod", `torch.histc` and `torch.bincount` with weights raise. [Its
 # page](https://docs.pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html) lists all operations of
-# both kinds. The same number then wins in each run, but its gradient is just as wrong.
+# both kinds. The same number then wins in each run, but the gradients of the others are just as wrong.
 #
 # Most collisions are not as easy to see.
 #
@@ -562,8 +570,8 @@ error_of(lambda: twos.scatter_(1, index, 1.5, reduce="sum"))
 error_of(lambda: twos.scatter_reduce_(1, index, src, "add"))
 
 # %% [markdown]
-# With a tensor, use `scatter_add_` or `scatter_reduce_`. The form with a number is not deprecated. It calls the two
-# operations "add" and "multiply", while `scatter_reduce_` calls them "sum" and "prod".
+# With a tensor, use `scatter_add_` or `scatter_reduce_`. The form with a number is not deprecated. (Its two operations
+# are called "add" and "multiply"; `scatter_reduce_` calls them "sum" and "prod".)
 #
 # The sums are computed in the dtype of the target. In half precision that goes wrong without an error as soon as the
 # sum is so large that adding one more number no longer changes it. Here 1,000 ones are added in bfloat16 and in
@@ -592,10 +600,9 @@ print("in float32: ", torch.zeros(1).index_add(0, cell, ones.float()))
 # %% exercise="segment-mean"
 
 # %% [markdown]
-# ## 3.5 A pair of mirrors, with a blind spot
+# ## 3.5 Each is the gradient of the other
 #
-# You sorted something, made a decision for each rank, and want the answers in the old order. Does gather or scatter
-# bring them back?
+# You sorted something, made a decision for each rank, and want the answers in the old order.
 #
 # **Predict.** `sorted_x` is `x`, sorted; `order` says where each number came from. Which of the two, gather or scatter,
 # brings the numbers back to their old places?
@@ -654,8 +661,8 @@ print("scatter_add of the same:", torch.zeros(3).scatter_add(0, index, incoming)
 # read gets 0. That is `scatter_add` with the same index, so the gradient of gather is scatter_add.
 
 # %% [markdown]
-# **By hand.** Now the reverse. 5, 6 and 7 are scattered into the cells 3, 0 and 2 of four, and 1, 10, 100, 1000 come
-# back as the gradients of the cells. Which gradients do `src` and the overwritten `base` get?
+# **By hand.** Now the reverse. The target has four cells. 5, 6 and 7 are scattered into cells 3, 0 and 2, and 1, 10,
+# 100, 1000 come back as the gradients of the cells. Which gradients do `src` and the overwritten `base` get?
 
 # %% facts=["03-scatter-writes-gather-reads"]
 base = torch.zeros(4, requires_grad=True)
@@ -669,9 +676,9 @@ print("base:", base_grad.tolist())
 
 # %% [markdown]
 # `src` gets 1000, 1 and 100, because each number gets the gradient of the cell that it was written to. So the gradient
-# of scatter is gather. `base` keeps only the 10, in the one cell that was not overwritten. Now you can see the blind
-# spot of section 3.4. If three writers share one cell, gather gives the gradient of that cell to all three, because
-# `index` doesn't say whose number stayed.
+# of scatter is gather. `base` keeps only the 10, in the one cell that was not overwritten. Now you can see why the
+# gradients in section 3.4 were wrong. If three writers share one cell, gather gives the gradient of that cell to all
+# three, because `index` doesn't say whose number stayed.
 
 # %% [markdown]
 # Classification uses both: gather picks the score of the true class, and scatter marks the true class.
@@ -719,13 +726,13 @@ sort_decide_put_back([0.10, 0.40, 0.05, 0.25, 0.20], p=0.8)
 
 # %% [markdown]
 # Tokens 1, 3 and 4 are kept. Follow token 1 down: it has rank 0, is kept, and the arrow takes the decision back to
-# column 1. The arrows of the lower half are those of the upper half reversed, so a tensor that says "where from" when
-# reading says "where to" when writing. Notice token 4. The tokens before it have 0.65, less than 0.8, so it is kept,
-# and with it the sum passes p.
+# column 1. The arrows of the lower half are those of the upper half reversed, so reading with `order` sorts, and
+# writing with the same `order` undoes the sorting. Notice token 4. The tokens before it have 0.65, less than 0.8, so it
+# is kept, and with it the sum passes p.
 
 # %% [markdown]
-# **Now you know.** An index that says "where from" when reading says "where to" when writing. The gradient of gather is
-# scatter_add; the gradient of scatter is gather, provided that no two writers met.
+# **Now you know.** If you read with `order` to sort, write with the same `order` to undo the sorting. The gradient of
+# gather is scatter_add; the gradient of scatter is gather, provided that no two writers met.
 
 # %% exercise="nucleus-mask"
 
@@ -780,20 +787,17 @@ masked = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, -torch.inf]])
 good, bad = torch.tensor([2, 0]), torch.tensor([2, -1])
 
 ways = (by_gather, by_indexing, by_take_along_dim, by_masked_sum)
-
 for pick in ways:
     whole, part = pick(scores, good).tolist(), pick(masked, good).tolist()
     print(f"{pick.__name__:18}{whole}  class masked: {part}")
 
 print("with a label of -1:")
-for pick in ways[1:]:
-    print(f"{pick.__name__:18}{pick(scores, bad).tolist()}")
-error_of(lambda: by_gather(scores, bad))
+results_of({pick.__name__: partial(pick, scores, bad) for pick in ways})
 
 # %% [markdown]
 # Only gather refuses -1. Indexing and take_along_dim silently use the last class; the masked sum finds no class at all
 # and returns 0. If a class is masked, the sum breaks even for a good label, because 0 · -inf is nan, and one nan makes
-# the whole sum nan. Select; don't multiply by a mask.
+# the whole sum nan.
 
 # %% [markdown]
 # What about memory? For 4 rows of 1000 scores, here is what each way keeps until its backward pass:

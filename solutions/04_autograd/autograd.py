@@ -16,9 +16,8 @@
 # **70 minutes to read, 175 minutes to practise, 20 points.** You need chapter 2, sections 2.1 and 2.2 (storage, view or
 # copy), and the idea of a derivative and of the chain rule. It helps to have run a training loop once.
 #
-# How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
-# exercise, write your answer in the answer cell and run it; then click on the grey line below it, the check cell, and
-# run that too. It says at once what is right, or what is wrong and why.
+# How it works: answer each *Predict* question before you run the cell below it (Shift + Enter). In an exercise, run
+# your answer cell, then the check cell, the grey line below it, which says what is right or wrong and why.
 
 # %% setup=true
 import dis
@@ -33,7 +32,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from torchkata.demos import error_of, warning_of
+from torchkata.demos import error_of, results_of, warning_of
 from torchkata.facts import folklore, prove
 from torchkata.hardware import cuda_demo
 from torchkata.pictures.backward_graph import graph_explorer, graph_of, graph_picture
@@ -170,7 +169,7 @@ print("grad_fn:", type(with_graph.grad_fn).__name__, "and", without_graph.grad_f
 # The numbers are the same. The graph plays no part in computing the output; it is recorded only for backward. Inference
 # doesn't need it, and section 4.6 shows how much memory you save without it.
 #
-# Some tensors can't be tracked, and none is tracked unless your code asks for it:
+# Some tensors can't be tracked, and a new tensor isn't tracked unless you ask for it:
 
 # %% facts=["04-requires-grad-default", "04-autograd-dtypes", "04-factories-requires-grad", "04-variable-wrapper"]
 print("torch.ones:     ", torch.ones(2).requires_grad)
@@ -252,9 +251,19 @@ converted = torch.randn(3, requires_grad=True).double()
 scaled = torch.randn(3, requires_grad=True) / 10
 created = torch.randn(3, dtype=torch.float64, requires_grad=True)
 
-error_of(lambda: torch.optim.SGD([converted], lr=0.1))
-error_of(lambda: torch.optim.SGD([scaled], lr=0.1))
-print("accepted:", len(torch.optim.SGD([created], lr=0.1).param_groups[0]["params"]), "tensor")
+
+def optimize(tensor: Tensor) -> str:
+    torch.optim.SGD([tensor], lr=0.1)
+    return "accepted"
+
+
+results_of(
+    {
+        "converted": lambda: optimize(converted),
+        "scaled": lambda: optimize(scaled),
+        "created": lambda: optimize(created),
+    }
+)
 
 # %% [markdown]
 # The optimizer refuses the first two, because they are results of a conversion and of a division. Their gradients would
@@ -262,7 +271,8 @@ print("accepted:", len(torch.optim.SGD([created], lr=0.1).param_groups[0]["param
 # numbers first and mark the tensor last: create it with its `dtype` and `device`, or compute it and call
 # `requires_grad_()` on the untracked result. `.to("cuda")` is a conversion, just like `.double()`.
 #
-# **Now you know.** A leaf is a tensor that wasn't made by a recorded operation. Finish the numbers, then mark.
+# **Now you know.** A leaf is a tensor that wasn't made by a recorded operation. Do all arithmetic and conversion first,
+# and call `requires_grad_()` last.
 #
 # ## 4.3 Where gradients end up
 #
@@ -345,8 +355,8 @@ print("w.grad:", w.grad)
 # training step. A hook sees the gradient as it passes (chapter 6). (`retain_graph=True` is explained in section 4.5;
 # despite its name, it has nothing to do with `retain_grad`.)
 #
-# If the result doesn't depend on one of the tensors, `autograd.grad` raises an error instead of returning None, and the
-# message offers a choice:
+# If the result doesn't depend on one of the tensors, `autograd.grad` raises an error instead of returning None. You can
+# choose what you want instead:
 
 # %%
 w, unused = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
@@ -407,7 +417,7 @@ print("after another: ", p.tolist())
 # %% [markdown]
 # ## 4.4 backward takes a vector
 #
-# A loss is a single number. If a result has several elements, you have to tell `backward` how much each of them counts.
+# A loss is a single number, but many results have several elements.
 #
 # **Predict.** `y = w * factors` has three elements. What does `y.backward()` do? And `y.backward(v)` with v = [0, 1,
 # 0]?
@@ -425,9 +435,9 @@ for v in ([0.0, 1.0, 0.0], [1.0, 1.0, 1.0], [2.0, 0.0, -1.0]):
 
 # %% [markdown]
 # The derivative of three outputs with respect to three inputs is a 3 × 3 matrix, the Jacobian J. Row i contains the
-# derivatives of output i. Backward never builds this matrix. You give it a vector v with one weight for each output,
-# and it computes the product v · J (a *vector-Jacobian product*). A loss is a single number, so v is 1 and you can
-# leave it out. With more outputs there is no obvious choice, and you have to pass v.
+# derivatives of output i. Backward never builds this matrix. You give it a vector v that says how much each output
+# counts, and it computes the product v · J (a *vector-Jacobian product*). A loss is a single number, so v is 1 and you
+# can leave it out. With more outputs there is no obvious choice, and you have to pass v.
 
 # %% [markdown]
 # **By hand.** `f` below turns three numbers into two: w0·w1 and w1 + w2². Write down its 2 × 3 Jacobian at (2, 3, 4).
@@ -451,12 +461,11 @@ row_by_row([[3.0, 2.0, 0.0], [0.0, 1.0, 8.0]], v=[0.0, 1.0])
 
 # %% [markdown]
 # If v has a single 1, backward returns one row, so [0, 1] gives the second. Any other v mixes the rows: [1, 10] gives
-# the first plus ten times the second. A whole Jacobian therefore costs one backward pass for each output. That is why
-# losses are single numbers: one pass gives all derivatives, however many parameters there are.
+# the first plus ten times the second. A whole Jacobian therefore costs one backward pass for each output. For a loss
+# this is cheap: it is a single number, so one pass gives all derivatives, however many parameters there are.
 
 # %% [markdown]
-# Two more things follow from the fact that v holds weights for the outputs. The last line shows where the gradient goes
-# if two elements are equally large:
+# Four details follow. The last of them is where the gradient goes if two elements are equally large:
 
 # %% facts=["04-backward-gradient-argument", "04-backward-only-for-scalars"]
 v = torch.tensor([1.0, 10.0])
@@ -491,8 +500,8 @@ print("max():", by_all.tolist(), " max(0):", by_dim.tolist())
 # | `x.max()`, `x.amax(…)` | g in equal shares to the largest elements, 0 elsewhere |
 # | `x @ w` | g @ w.T to x, x.T @ g to w |
 #
-# **Now you know.** Backward computes v · J without ever building J. One pass gives one row of J, and a loss has only
-# one row.
+# **Now you know.** Backward computes v · J without ever building J. One pass gives one weighted sum of the rows of J,
+# and the J of a loss has only one row.
 #
 # ## 4.5 How long a graph lives
 #
@@ -543,7 +552,8 @@ error_of(lambda: y.backward(), lines=1)
 # Every call but the last has to keep the graph, and the gradients add up as always: 6, then 12. There are good reasons
 # to do this, for example two losses that share a part, or several rows of a Jacobian. But most of the time the error
 # has another cause. In the next cell a recurrent state is carried from step to step, and each step calls backward. The
-# second step raises; somebody adds `retain_graph=True`, and it runs.
+# second step raises; somebody adds `retain_graph=True`, and it runs. (With an optimizer's step in between,
+# `retain_graph=True` doesn't even help: the old steps need the old weights, and section 4.7's error comes instead.)
 #
 # **Predict.** How many nodes does the third step's backward walk through, compared with the first?
 
@@ -552,7 +562,7 @@ w = torch.tensor(0.5, requires_grad=True)
 
 
 def three_steps(carry, **options) -> None:
-    """Train on three steps of one sequence; carry makes the state for the next step."""
+    """Run backward on three steps of one sequence; carry makes the state for the next step."""
     state = torch.tensor(1.0)
     for step in range(3):
         state = (state * w).tanh()
@@ -593,8 +603,8 @@ for _ in range(3):
 # %% [markdown]
 # A graph lives as long as something refers to its end, and `total` refers to the graphs of all rounds, including
 # everything their nodes keep. Memory grows until the loop ends or the machine runs out. (If the loop also calls
-# `loss.backward()`, what the nodes keep is freed, and only the nodes pile up; section 13.2 counts that.) `.item()`
-# returns the number and lets the graph be freed. This is the graph of `total` after three rounds:
+# `loss.backward()`, what the nodes keep is freed, and only the nodes pile up.) `.item()` returns the number and lets
+# the graph be freed. This is the graph of `total` after three rounds:
 
 # %%
 graph_explorer("4.5 a total that grows")
@@ -609,8 +619,8 @@ graph_explorer("4.5 a total that grows")
 # %% [markdown]
 # ## 4.6 Cutting: detach, .data, no_grad
 #
-# A target network must not learn, and a metric must not keep a graph alive, so you cut. The trouble is that some cuts
-# don't look like cuts, and none of them raises an error.
+# A network that only supplies targets must not learn, and a metric must not keep a graph alive, so you cut. The trouble
+# is that some cuts don't look like cuts, and none of them raises an error.
 #
 # **Find the lines.** Which of these results still lead back to `w`?
 
@@ -640,7 +650,7 @@ print("gradient of round:", torch.autograd.grad(h.round().sum(), w)[0].tolist())
 # is 0. When a model learns nothing, look for one of these in its loss.
 #
 # Back to the loop at the start of the chapter. `.item()` turned each error into a Python number, `torch.tensor` made a
-# new leaf from these numbers, and `requires_grad_()` only marked that leaf. The loop can do without both: compute
+# new leaf from these numbers, and `requires_grad_()` only marked that leaf. The loop needs none of the three: compute
 # `errors = (linear(inputs) - targets).square()` in one go, and take its mean:
 
 # %%
@@ -962,17 +972,19 @@ error_of(lambda: first.mul_(5), lines=1)
 #
 # The loss is fine for hours, and then every weight is nan. Often the output was right until the end.
 #
-# **Predict.** Each of these three outputs is right. What are the gradients?
+# **Predict.** Each of these five outputs is right. Which of the gradients are nan?
 
 # %% facts=["04-gradient-norm-at-zero"]
 cases = {
+    "x.abs() at 0": (0.0, lambda x: x.abs()),
     "(x * x).sqrt() at 0": (0.0, lambda x: (x * x).sqrt()),
     "where(x == 0, 0, x.sqrt()) at 0": (0.0, lambda x: torch.where(x == 0, 0.0, x.sqrt())),
-    "where(x > 20, x, x.exp().log1p()) at 1000": (
-        1000.0,
-        lambda x: torch.where(x > 20, x, x.exp().log1p()),
-    ),
 }
+for place in (30.0, 1000.0):
+    cases[f"where(x > 20, x, x.exp().log1p()) at {place:g}"] = (
+        place,
+        lambda x: torch.where(x > 20, x, x.exp().log1p()),
+    )
 
 for name, (start, function) in cases.items():
     x = torch.tensor(start, requires_grad=True)
@@ -981,10 +993,12 @@ for name, (start, function) in cases.items():
     print(f"{name:44}output {y.item():g}, gradient {x.grad.item()}")
 
 # %% [markdown]
-# All three gradients are nan. The square root has an infinite slope at 0, and backward multiplies it by the slope of
-# x², which is 0. Zero times infinity is nan. `torch.where` computes both branches and selects afterwards. In backward
-# it sends 0 to the branch that wasn't chosen, and that branch multiplies the 0 by its own slope, which is infinity or
-# nan. So a gradient of zero doesn't stop a nan. `exp` of 1000 is infinite, and the same thing happens there.
+# Three are: the two with a root, and the last. The square root has an infinite slope at 0, and backward multiplies it
+# by the slope of x², which is 0. Zero times infinity is nan. `torch.where` computes both branches and selects
+# afterwards. In backward it sends 0 to the branch that wasn't chosen, and that branch multiplies the 0 by its own
+# slope, which is infinity or nan. So a gradient of zero doesn't stop a nan. `exp` of 1000 is infinite, and the same
+# thing happens there. `exp` of 30 is finite, so nothing goes wrong, and the slope that PyTorch chose for `abs` at 0 is
+# 0.
 
 # %% [markdown]
 # So the bad number must never reach the root. Below, `where` is used on both sides of it: first to replace each 0 with
@@ -1027,8 +1041,8 @@ print("gradient", torch.autograd.grad(blanked.sum(), scores)[0].tolist())
 
 # %% [markdown]
 # The gradient is nan again. Softmax keeps its result and multiplies the gradient by it, and 0 times nan is nan, so
-# fixing the output is too late. After that, only a selection on the *input* side can stop this nan (`masked_fill` on
-# the scores, instead of the sum). It is better if no nan arises in the first place.
+# fixing the output is too late. Once softmax has produced a nan, only a selection on the *input* side can stop it
+# (`masked_fill` on the scores, instead of the sum). It is better if no nan arises in the first place.
 
 # %% exercise="distance-gradient"
 

@@ -16,9 +16,8 @@
 # **75 minutes to read, 160 minutes to practise, 20 points.** You need chapter 4, sections 4.1 to 4.4, 4.7 and 4.8: leaf
 # tensors, nodes, `torch.autograd.grad`, how autograd notices an in-place change, and `create_graph`.
 #
-# How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
-# exercise, write your answer in the answer cell and run it; then click on the grey line below it, the check cell, and
-# run that too. It says at once what is right, or what is wrong and why.
+# How it works: answer each *Predict* question before you run the cell below it (Shift + Enter). In an exercise, run
+# your answer cell, then the check cell, the grey line below it, which says what is right or wrong and why.
 
 # %% setup=true
 import gc
@@ -26,6 +25,7 @@ import inspect
 import math
 import weakref
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
@@ -34,7 +34,7 @@ from torch import Tensor, nn
 from torch.autograd import Function, gradcheck, gradgradcheck
 from torch.autograd.function import once_differentiable
 
-from torchkata.demos import error_of, warning_of
+from torchkata.demos import error_of, results_of, warning_of
 from torchkata.facts import folklore, prove
 from torchkata.hardware import cuda_demo
 from torchkata.pictures.call_log import call_log_explorer
@@ -103,10 +103,10 @@ print("second:", [round(number, 4) for number in second.tolist()])
 # and `create_graph=True` also records the backward pass. If you can write a new loss or activation in this way, it
 # needs no custom backward. It is just a function.
 #
-# There are four reasons to write a backward yourself: code that autograd can't see, memory, a derivative that overflows
-# or becomes nan where the true derivative is harmless, and a gradient that is a decision rather than a derivative.
-# Exercise 5.5 practises the third, and section 5.7 is about the fourth. Here is the first, with NumPy's `exp` as an
-# example of foreign code:
+# There are four reasons to write a backward yourself: code that autograd can't see, memory, a formula that overflows or
+# becomes nan where its true value is harmless, and a gradient that is a decision rather than a derivative. Exercise 5.5
+# practises the third, and section 5.7 is about the fourth. Here is the first, with NumPy's `exp` as an example of
+# foreign code:
 
 
 # %% facts=["05-use-for-numpy-code", "05-function-static-and-apply"]
@@ -134,10 +134,10 @@ quotient = x.grad / (3 * torch.exp(3 * x))
 print("x.grad divided by 3 * exp(3 * x):", [round(number, 4) for number in quotient.tolist()])
 
 # %% [markdown]
-# Inside `forward` you may call `x.numpy()`, since nothing is recorded there (section 5.2). `backward` connects the
-# Function to the rest of the graph: it gets the gradient of the output, multiplies it by the derivative, which for exp
-# is the result itself, and returns the gradient of the input. The factor 3 comes from outside; autograd chains the
-# Function like any other operation.
+# Inside `forward` you may call `x.numpy()` (section 5.2 says why). `backward` connects the Function to the rest of the
+# graph: it gets the gradient of the output, multiplies it by the derivative, which for exp is the result itself, and
+# returns the gradient of the input. The factor 3 comes from outside; autograd chains the Function like any other
+# operation.
 #
 # Both methods are static. You never create an instance; you call the Function through `apply`.
 
@@ -464,14 +464,17 @@ def try_backward(backward_function) -> Tensor:
     return x.grad
 
 
-error_of(lambda: try_backward(lambda ctx, g: g * ctx.number))
-error_of(lambda: try_backward(lambda ctx, g: (g * ctx.number, g.sum())))
-print(try_backward(lambda ctx, g: (g * ctx.number, None)).tolist())
+versions = {
+    "A: g * number": lambda ctx, g: g * ctx.number,
+    "B: g * number, None": lambda ctx, g: (g * ctx.number, None),
+    "C: g * number, g.sum()": lambda ctx, g: (g * ctx.number, g.sum()),
+}
+results_of({name: partial(try_backward, version) for name, version in versions.items()})
 
 # %% [markdown]
-# Only the last version works. `backward` returns one value for each argument of `forward`, in the same order, and None
-# for an argument that isn't a tensor (the message says "Variable", an old name for it). The error comes when backward
-# runs, not when you define the class. (In the explorer of section 5.2, set *backward returns* to "too few".)
+# Only B works. `backward` returns one value for each argument of `forward`, in the same order, and None for an argument
+# that isn't a tensor (the message says "Variable", an old name for it). The error comes when backward runs, not when
+# you define the class. (In the explorer of section 5.2, set *backward returns* to "too few".)
 #
 # For optional arguments there is a convenient exception. `bias` may be missing below, and `backward` always returns
 # three values:
@@ -807,8 +810,8 @@ for dtype in (torch.float64, torch.float32):
     print(f"{dtype!s:14} {slope.item():.4f}")
 
 # %% [markdown]
-# In float32 only the first digit is right: neighbouring float32 numbers near 1.7 are 0.0000001 apart, and the
-# difference of the two squares is 0.000005. `torch.autograd.gradcheck` computes such a quotient for every entry of
+# In float32 only the first digit is right: the squares are near 1.69, where neighbouring float32 numbers are 0.0000001
+# apart, and their difference is only 0.000005. `torch.autograd.gradcheck` computes such a quotient for every entry of
 # every input that requires grad, which gives the whole Jacobian. It then computes the Jacobian a second time with your
 # `backward`, and compares.
 #
@@ -850,10 +853,11 @@ error_of(lambda: gradcheck(WrongExp.apply, double), lines=7)
 
 # %% [markdown]
 # "numerical" is the difference quotient, "analytical" is your backward. Entry (i, j) says how output j depends on input
-# i, so a row belongs to an input. Here the diagonal of the second matrix is the input itself, -0.7, 0.4, 1.3, which
-# tells you what went wrong. For a quick answer, `gradcheck(…, raise_exception=False)` returns True or False.
+# i, so a row belongs to an input (chapter 4's Jacobian, transposed). Here the diagonal of the second matrix is the
+# input itself, -0.7, 0.4, 1.3, which tells you what went wrong. For a quick answer, `gradcheck(…,
+# raise_exception=False)` returns True or False.
 #
-# gradcheck tests only the points that you give it. `torch.relu` also has a right backward:
+# gradcheck tests only the points that you give it. The backward of `torch.relu` is also correct:
 
 # %% facts=["05-gradcheck-sample"]
 for place in ([-1.0, 2.0], [-1.0, 0.0]):
@@ -959,7 +963,7 @@ for function, inputs in faulty.items():
 # %% exercise="debug-linear-backward"
 
 # %% [markdown]
-# ## 5.6 Twice
+# ## 5.6 Differentiating twice
 #
 # A gradient penalty, a Hessian and meta-learning all differentiate a gradient. With `create_graph=True` the operations
 # inside your `backward` are recorded like any others.
@@ -1014,7 +1018,8 @@ for function in (CubeReadyMade, CubeFromInput):
 # `backward` computes from it is recorded.
 
 # %% [markdown]
-# If recomputing is too expensive, there is a way to have both: return the intermediate result as a second output.
+# If computing the derivative again in backward is too expensive, you can save it and still differentiate twice: return
+# the intermediate result as a second output.
 
 
 # %% facts=["05-intermediate-as-output"]
@@ -1146,8 +1151,10 @@ print("gradcheck:", gradcheck(lambda t: ReverseGradient.apply(t, 1), double, rai
 # gradcheck fails, and it must, because the slope of the identity is 1 and we return something else. So test the
 # decision itself: compare the gradient that comes out with the one that you wanted.
 #
-# **Predict.** The other famous case is the step: rounding, sign, quantising. What is the derivative of `torch.round`,
-# where it exists, and what would the layers before it learn?
+# The other famous case is the step: rounding, sign, quantising. The derivative of `torch.round` is 0 wherever it exists
+# (section 4.6), so the layers before it would learn nothing.
+#
+# **Predict.** Two other ways to round follow. Which gradient does each of them send back when 1 comes in?
 
 
 # %% facts=["05-not-needed-for-builtin-ops"]
@@ -1166,7 +1173,7 @@ class RoundStraightThrough(Function):
 
 
 def round_by_detour(x: Tensor) -> Tensor:
-    """The same without a Function: to autograd, what is detached is a constant."""
+    """The same without a Function."""
     return x + (torch.round(x) - x).detach()
 
 
@@ -1177,11 +1184,10 @@ for function in (torch.round, RoundStraightThrough.apply, round_by_detour):
     print(y.tolist(), "gradient:", grad.tolist())
 
 # %% [markdown]
-# The derivative is 0 everywhere, so the layers before it would learn nothing. The *straight-through* gradient pretends
-# that rounding was the identity. You can also use the derivative of any other smooth function that resembles the step,
-# a *surrogate*. The last version needs no Function at all: the detached difference is a constant to autograd, so the
-# gradient is that of `x`. (Adding and subtracting may round in the last digit; the Function returns exactly what
-# `torch.round` returns.)
+# Both send back 1. The *straight-through* gradient pretends that rounding was the identity. You can also use the
+# derivative of any other smooth function that resembles the step, a *surrogate*. The last version needs no Function at
+# all: the detached difference is a constant to autograd, so the gradient is that of `x`. (Adding and subtracting may
+# round in the last digit; the Function returns exactly what `torch.round` returns.)
 #
 # In the explorer below, the upper curve is the step, and the lower curve is the gradient that leaves `backward` when 1
 # comes in; the dashed line is what gradcheck would expect. It starts with sign and the tanh surrogate. Move *steepness*
@@ -1238,8 +1244,8 @@ for sort_first in (True, False):
 # %% [markdown]
 # ## 5.8 Your own classes in torch functions
 #
-# This section isn't about gradients. It asks how `torch.mean` knows what to do with an object that isn't a tensor.
-# Units, audit logs and lazy matrices are built on the answer.
+# This section isn't about gradients. It shows how your own classes, such as numbers with units or matrices that are
+# never built, can be passed to functions such as `torch.mean`.
 
 
 # %% facts=["05-torch-function-duck-type"]
@@ -1332,9 +1338,14 @@ def sum_of_repeated(r: Repeated) -> float:
 
 
 many = Repeated(1_000_000, 2.5)
-print("mean:", torch.mean(many))
-error_of(lambda: torch.sum(many), lines=1)
-error_of(lambda: many + many)
+results_of(
+    {
+        "torch.mean(many)": lambda: torch.mean(many),
+        "torch.sum(many)": lambda: torch.sum(many),
+        "many + many": lambda: many + many,
+    },
+    lines=1,
+)
 
 # %% [markdown] facts=["05-torch-function-must-call-super"]
 # Only the mean works. `sum_of_repeated` is not in the table, because its decorator line is missing. And `many + many`
@@ -1351,7 +1362,7 @@ error_of(lambda: many + many)
 # %% exercise="scaled-eye"
 
 # %% [markdown]
-# ## 5.9 Operations that a compiler must see
+# ## 5.9 Foreign code that a compiler accepts
 #
 # `torch.compile` goes through your Python code and collects the tensor operations in it. It also looks into a Function
 # made of torch operations. It can't look into a call of a foreign library, so declare such a call as an *operator*,

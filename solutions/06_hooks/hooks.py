@@ -16,9 +16,8 @@
 # adds where, saved tensors; from chapter 2 what a view is, and from chapter 5 what a custom Function is. A module
 # here is a layer or a model that you call.
 #
-# How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
-# exercise, write your answer in the answer cell and run it. Then click on the grey line below it, the check cell, and
-# also run that. It tells you at once whether your answer is right, and if not, what is wrong and why.
+# How it works: answer each *Predict* question before you run the cell below it (Shift + Enter). In an exercise, run
+# your answer cell, then the check cell, the grey line below it, which says what is right or wrong and why.
 
 # %% setup=true
 import copy
@@ -33,7 +32,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from torchkata.demos import error_of, every_warning, warning_of
+from torchkata.demos import error_of, every_warning, results_of, warning_of
 from torchkata.facts import folklore, prove
 from torchkata.hardware import cuda_demo
 from torchkata.pictures.feature_maps import feature_maps
@@ -74,9 +73,9 @@ for step in range(301):
 # code isn't yours you'd rather not add a `print` to every layer. You want to watch the gradients without touching the
 # model.
 #
-# Hooks let you do that. The picture shows every place where you can attach one. The blue boxes are one call of one
-# layer, with the forward pass in the upper row and the backward pass in the lower ones. The orange boxes are hooks,
-# each with the arguments that your function gets.
+# Hooks let you do that. The picture shows the places around one layer where you can attach one. The blue boxes are one
+# call of one layer, with the forward pass in the upper row and the backward pass in the lower ones. The orange boxes
+# are hooks, each with the arguments that your function gets.
 
 # %%
 hook_places()
@@ -108,9 +107,9 @@ layer(x)
 print("after remove: ", noted)
 
 # %% [markdown]
-# The hook recorded two calls, and removing it kept the count at two. Calling a module runs its forward pre-hooks, then
-# `forward`, then its forward hooks. Calling `layer.forward(x)` skips all hooks, which is why everyone writes
-# `model(x)`.
+# The hook recorded two calls. After it was removed, the last call wasn't recorded. Calling a module runs its forward
+# pre-hooks, then `forward`, then its forward hooks. Calling `layer.forward(x)` skips all hooks, which is why everyone
+# writes `model(x)`.
 #
 # Every function that registers a hook returns a *handle*. The hook runs in all later calls until you call
 # `handle.remove()`. You can also use the handle in a `with` statement, `with layer.register_forward_hook(...):`, which
@@ -140,15 +139,15 @@ print("a layer with its weights:", order)
 
 # %% [markdown]
 # They belong to the object. Hooks run in the order of registration, except that a hook with `prepend=True` goes to the
-# front. A deep copy has the hooks, a `state_dict` doesn't. A model restored from a `state_dict` therefore has no hooks.
-# `torch.save(layer)` tries to pickle the hook functions along with the layer, and fails if one of them is a lambda.
+# front. A deep copy has the hooks; a model restored from a `state_dict` has none. `torch.save(layer)` tries to pickle
+# the hook functions along with the layer, and fails if one of them is a lambda.
 #
 # **Now you know.** A hook is attached to a module object. It runs when you call the module, doesn't run when you call
 # `forward`, isn't saved with the weights, and stays attached until you remove it.
 #
 # ## 6.2 Who fires when
 #
-# The rest of the chapter is about six kinds of hook, all of which can watch one training step:
+# Sections 6.2 to 6.8 are mostly about six kinds of hook, all of which can watch one training step:
 #
 # | on a module | your function is called as | when |
 # |---|---|---|
@@ -213,8 +212,7 @@ hook_explorer()
 
 # %% [markdown]
 # If a layer is used twice, its module hooks are called twice. Its weight is one tensor with one gradient, the sum of
-# both uses, so the hooks of the weight fire once. Under `no_grad` there is no graph and therefore no backward hook of
-# any kind.
+# both uses, so the hooks of the weight fire once. Under `no_grad` there is no graph, so no backward hook fires.
 #
 # **Now you know.** A hook fires when what it waits for is ready, and you can rely on that. The order of two branches
 # that don't wait for each other is an accident of this version of PyTorch, and you can't rely on that.
@@ -224,7 +222,7 @@ hook_explorer()
 # %% [markdown]
 # ## 6.3 What a forward hook sees and may change
 #
-# Even a hook that you only meant to look with can change a model's results, through what it returns or what it writes.
+# Even a hook that is only meant to look can change a model's results, through what it returns or what it writes.
 #
 # **Predict.** A forward hook returns ten times the output. Does PyTorch ignore the return value? What are `y`, `x.grad`
 # and `weight.grad`?
@@ -538,8 +536,8 @@ print(gradients(in_place))
 # positional input. Writing into `grad_input` is forbidden, but PyTorch doesn't notice, and the zeros simply flow on.
 #
 # What does `grad_input` contain for an argument that has no gradient? Here `forward` takes a tensor that requires grad,
-# a number, and a tensor that doesn't, first all by position, then the last two by keyword. The other two modules take a
-# list and return a dict.
+# a number, and a tensor that doesn't, first all by position, then the last two by keyword. Of the other two modules,
+# one takes a list and one returns a dict.
 
 
 # %% facts=["06-full-hook-non-tensor-none"] shows_warning="UserWarning"
@@ -583,10 +581,8 @@ for warning in caught:
 # require grad here. On a module that returns a dict the hook never fires, and all you get is a warning. Models that
 # return dicts are common, so put the hook on one of their layers, or put a tensor hook (section 6.7) on the entry.
 #
-# And if *no* input requires grad, which is the usual state of a network's first layer? That was the plain `x` of
-# section 6.2, where the entry is None.
-#
-# **Predict.** This hook reverses the gradient, and it works on inner layers. What happens on a first layer?
+# **Predict.** This hook reverses the gradient, and it works on inner layers. What happens on a network's first layer,
+# whose input is the data?
 
 
 # %% facts=["06-input-needs-requires-grad"]
@@ -594,24 +590,30 @@ def negate(module, grad_input, grad_output):
     return (-grad_input[0],)
 
 
-def negate_safely(module, grad_input, grad_output):
-    return tuple(None if grad is None else -grad for grad in grad_input)
-
-
-def first_layer_with(hook) -> None:
+def first_layer_with(hook) -> Tensor:
     layer = nn.Linear(2, 1)
     layer.register_full_backward_hook(hook)
     with every_warning():
         layer(torch.ones(1, 2)).sum().backward()
-    print("weight.grad:", layer.weight.grad.tolist())
+    return layer.weight.grad
 
 
-error_of(lambda: first_layer_with(negate))
-first_layer_with(negate_safely)
+results_of({"weight.grad, with negate": lambda: first_layer_with(negate)})
 
 # %% [markdown]
-# The first hook raises, because `grad_input[0]` is None. The parameters get their gradients in any case; only the input
-# has none. A hook that computes with `grad_input` must pass None through. If you want to see the gradient of the data,
+# It raises, because *no* input of a first layer requires grad, and then `grad_input[0]` is None, as with the plain `x`
+# of section 6.2. A hook that computes with `grad_input` must pass None through:
+
+
+# %% facts=["06-input-needs-requires-grad"]
+def negate_safely(module, grad_input, grad_output):
+    return tuple(None if grad is None else -grad for grad in grad_input)
+
+
+results_of({"weight.grad, with negate_safely": lambda: first_layer_with(negate_safely)})
+
+# %% [markdown]
+# The parameters get their gradients in any case; only the input has none. If you want to see the gradient of the data,
 # call `x.requires_grad_()`.
 #
 # Last comes an error that is easy to run into while debugging something else. A hook that does nothing at all is
@@ -634,7 +636,8 @@ error_of(lambda: net(torch.ones(1, 2)))
 # PyTorch creates that node in *forward*, and this has a consequence for you.
 #
 # **Predict.** The hook below multiplies the gradient by 3. First it is registered only during forward, then only during
-# backward. The third hook is registered on a tensor and removed before backward. What is `x.grad` in each case?
+# backward. In the third case, a hook is registered on a tensor and removed before backward. What is `x.grad` in each
+# case?
 
 
 # %% facts=["06-full-hook-bound-at-forward"]
@@ -777,8 +780,8 @@ print("bias of the convolution: ", conv.bias.grad.tolist())
 # A module hook watches what goes into a module and what comes out of it. A tensor hook watches one tensor, which can be
 # anywhere in the graph.
 #
-# **Predict.** `a` is (1, 1), `b` is twice that, and `c` is the length of `b`. When does the hook on `b` print, and
-# what? How often does the hook on `a` print, and what is `a.grad` at that moment?
+# **Predict.** `a` is (1, 1), `b` is twice that, and `c` is the norm of `b`. When does the hook on `b` print, and what?
+# How often does the hook on `a` print, and what is `a.grad` at that moment?
 
 # %% facts=["06-tensor-register-hook", "06-register-hook-lambda-print"]
 a = torch.ones(2, requires_grad=True)
@@ -1000,7 +1003,7 @@ for handle in handles:
 # The last two lines of the cell also matter. If you don't remove a measuring hook, it keeps measuring in every later
 # pass, and that costs time.
 #
-# The same measurement for freshly initialized networks with three activations:
+# The same measurement for fresh networks with three activations:
 
 # %% facts=["06-hooks-purpose"]
 gradient_bars(("Sigmoid", "Tanh", "ReLU"), depth=8, seed=0)
@@ -1032,12 +1035,12 @@ for activation in (nn.Sigmoid, nn.Tanh, nn.ReLU):
 # Tanh has a slope of 1 at 0, four times that of Sigmoid, so the gradients reach every layer, and after 300 steps the
 # network has learned. With ReLU the gradients also reach every layer, and yet the loss is still 0.97 after 300 steps.
 # It falls to zero later. So after 300 steps you could not have told ReLU, which is on a *plateau*, from Sigmoid, which
-# is stuck. The picture told them apart before the first step. A run shows that a network has learned, but only the
-# gradients show whether it could.
+# is stuck. The picture told them apart before the first step. A short run can't tell a plateau from a dead network; the
+# gradients of the first layers can.
 
 # %% [markdown]
-# Another instrument answers the question which module made a loss nan. You can register a hook on *all* modules of the
-# process at once, and this one checks each of them.
+# Another instrument tells you which module made a loss nan. You can register a hook on *all* modules of the process at
+# once, and this one checks each of them.
 
 
 # %%
@@ -1080,7 +1083,7 @@ def kept_for_backward(activation: nn.Module) -> str:
         place = saved.untyped_storage().data_ptr()
         if place not in own:
             kept.append((tuple(saved.shape), place))
-        return saved.detach()  # saved itself could hold the graph that holds it (section 1.5)
+        return saved.detach()  # a saved output would keep its own graph alive (section 1.5)
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda saved: saved):
         net(torch.ones(10, 8))

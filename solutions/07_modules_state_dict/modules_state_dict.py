@@ -17,9 +17,8 @@
 # **65 minutes to read, 142 minutes to practise, 20 points.** You need chapter 2, sections 2.1 to 2.4 (shape, view or
 # copy), and from chapter 4 what `requires_grad`, `.grad` and `torch.no_grad` do.
 #
-# How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
-# exercise, write your answer in the answer cell and run it; then click on the grey line below it, the check cell, and
-# run that too. It says at once what is right, or what is wrong and why.
+# How it works: answer each *Predict* question before you run the cell below it (Shift + Enter). In an exercise, run
+# your answer cell, then the check cell, the grey line below it, which says what is right or wrong and why.
 
 # %% setup=true
 import copy
@@ -111,8 +110,8 @@ model.load_state_dict(checkpoint, strict=False)
 print(f"accuracy: {accuracy(model):.2f}")
 
 # %% [markdown]
-# There is no error, and the accuracy is no better than tossing a coin. Three things are wrong here: one in the class,
-# one in the file, one in today's script. Sections 7.2, 7.6 and 7.8 fix them.
+# With `strict=False` there is no error any more, but the accuracy is no better than tossing a coin. Three things are
+# wrong here: one in the class, one in the file, one in today's script. Sections 7.2, 7.6 and 7.8 fix them.
 #
 # ## 7.1 A module is a registry
 #
@@ -235,8 +234,8 @@ print(next(elsewhere.parameters()).device)
 # returns the device of the first parameter. The device "meta" has shapes and dtypes but no numbers. It exists on every
 # machine, so this chapter uses it as the second device.
 #
-# **Now you know.** An assignment registers parameters, buffers and modules in three dicts. Whatever you ask of a model
-# is a walk over these dicts and sees nothing else.
+# **Now you know.** An assignment registers parameters, buffers and modules in three dicts. Saving, moving, counting and
+# switching modes are walks over these dicts, and see nothing else.
 #
 # ## 7.2 Parameter, buffer, plain attribute
 #
@@ -432,8 +431,8 @@ error_of(lambda: registered.layers(torch.ones(1, 2)))
 
 # %% [markdown]
 # `parameters()`, `state_dict()`, `.to()` and `eval()` don't reach into the Python list, and there is no error. Such a
-# model even trains, because its other layers learn to work around these. After loading, its answers are random, because
-# the layers in the list are new.
+# model even trains, because its other layers learn to cope with the untrained ones. After loading, its answers are
+# random, because the layers in the list are new.
 #
 # `nn.ModuleList` is a list that registers its layers. It has no `forward`, and neither have `ModuleDict`,
 # `ParameterList` and `ParameterDict`. `nn.Sequential` is the container that you can call. It passes one value from
@@ -502,9 +501,8 @@ error_of(lambda: split.load_state_dict(Base().state_dict()), lines=2)
 #
 # ## 7.4 Walking a model
 #
-# How many parameters does this model have? There are three ways to count, and two of them are wrong.
-#
-# First the walks themselves, over a Sequential that contains a Linear and another Sequential:
+# You can count a model's parameters in three ways, and two of them are wrong. Before that, here are the walks
+# themselves, over a Sequential that contains a Linear and another Sequential:
 
 # %% facts=["07-children-one-level", "07-named-modules", "07-named-parameters"]
 net = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 1)))
@@ -534,7 +532,7 @@ print("over state_dict().values():", sum(t.numel() for t in shared.state_dict().
 
 print("modules():", [type(module).__name__ for module in shared.modules()])
 leaves = [name for name, module in shared.named_modules() if not list(module.children())]
-print("leaves:   ", leaves)
+print("without children:", leaves)
 
 # %% [markdown]
 # The first count is right: four weights and two biases. `parameters()` already walks the whole tree, so the double loop
@@ -702,9 +700,9 @@ error_of(lambda: fc(torch.ones(4, 1)))
 
 # %% [markdown]
 # The weight is (out, in): the formula is `x @ weight.T + bias`, and samples are rows. An input may have any number of
-# dimensions before the last one, and a column is refused. So if a "size mismatch" of a weight differs in the first
-# number, the outputs differ, for example because the head has other classes; if it differs in the second number, the
-# inputs differ.
+# dimensions before the last one, and a column is refused. So if the two shapes in a "size mismatch" of a Linear's
+# weight differ in the first number, the numbers of outputs differ, for example because the head has other classes; if
+# they differ in the second, the numbers of inputs do.
 #
 # ### Copy or assign
 #
@@ -737,13 +735,12 @@ print("from meta:", empty.weight.device, empty.weight.tolist())
 # `nn.Module` from a checkpoint](https://docs.pytorch.org/tutorials/recipes/recipes/module_load_state_dict_tips.html)
 # explains when that is useful.
 #
-# **Now you know.** Loading compares names and shapes, and copies in place. `strict=False` is only as good as what you
-# do with its report.
+# **Now you know.** Loading compares names and shapes, and copies in place. With `strict=False`, read the report.
 
 # %% exercise="partial-load"
 
 # %% [markdown]
-# ## 7.7 A module that follows another
+# ## 7.7 A moving average of another model's weights
 #
 # You can use the registry for more than layers. A common need is a module that keeps a moving average of another
 # model's weights. First, let's see what such an average is good for. Here is a regression with two weights and a lot of
@@ -790,7 +787,7 @@ error_of(lambda: nn.Module().register_buffer("net.0.weight", average))
 # %% [markdown]
 # ## 7.8 train, eval, freeze
 #
-# The classifier has all its tensors back, and still makes mistakes that it didn't make yesterday.
+# The classifier has all its tensors back, and is still worse than it was after training.
 
 # %% facts=["07-training-mode-default", "07-eval-after-load"]
 model = Classifier()
@@ -827,8 +824,8 @@ print("requires grad:", y.requires_grad, "- weight and bias got gradients:", tra
 
 # %% [markdown]
 # Batch norm normalises with its running statistics, which no longer change: 5 is the mean and becomes 0; 8 is one
-# standard deviation above it and becomes 1. `eval()` doesn't switch off gradients. `torch.no_grad()` and
-# `torch.inference_mode()` do that. For a validation you need `eval()` and one of these two.
+# standard deviation above it and becomes 1. `eval()` doesn't switch off gradients. `torch.no_grad()` and the stricter
+# `torch.inference_mode()` (section 4.6) do that. For a validation you need `eval()` and one of these two.
 #
 # Here is what goes wrong without `eval()`. The same sample passes through twice, each time with a different companion
 # in its batch:
@@ -1038,7 +1035,7 @@ with torch.serialization.safe_globals([nn.Sequential, nn.Linear]):
 # The files have nearly the same size, because the tensors dominate both. But a whole model names classes, so
 # `torch.load` refuses it. You can allow the classes that you know, with `safe_globals`, or trust the file with
 # `weights_only=False`. Either way, Python must be able to import the classes under their old names. A `state_dict`
-# needs neither trust nor old code, which is why it is preferred.
+# loads without trust and without the old classes; you only need code that builds the same names and shapes.
 #
 # Most weights that are shared today are *safetensors* files: a header in JSON, then the bytes of the tensors, and
 # nothing that could run. The format is strict about what it accepts:

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Automatic mixed precision
 #
-# With half the bits, tensors take half the memory, matrix products are faster, and numbers can vanish or explode
-# without an error. After this chapter you can
+# With half the bits, tensors take half the memory, matrix products are faster on hardware that supports the format, and
+# numbers can vanish or explode without an error. After this chapter you can
 #
 # - predict what float32, float16, bfloat16 and the two 8-bit formats do to a given number, and which of them need loss
 #   scaling;
@@ -16,9 +16,8 @@
 # `.grad` comes from), chapter 5 for one exercise, and an ordinary training loop: model, loss, optimizer. Everything
 # runs on the CPU; the one cell that needs a GPU is skipped if you don't have one.
 #
-# How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
-# exercise, write your answer in the answer cell and run it; then click on the grey line below it, the check cell, and
-# run that too. It says at once what is right, or what is wrong and why.
+# How it works: answer each *Predict* question before you run the cell below it (Shift + Enter). In an exercise, run
+# your answer cell, then the check cell, the grey line below it, which says what is right or wrong and why.
 
 # %% setup=true
 import inspect
@@ -81,8 +80,8 @@ with torch.autocast("cpu", dtype=torch.bfloat16):  # the new line
 # 0.12. So which numbers did `lin` multiply by, if not its weights? Section 8.4 answers that, and in Exercise 8.6 you
 # fix such a loop.
 #
-# Here is what the step should look like, which is also the plan of the chapter. *Numbers are wide where they are kept
-# and added up, and narrow where they are multiplied.* Follow the arrows once around.
+# Here is what the step should look like, which is also the plan of the chapter. *Weights, losses and the optimizer stay
+# in float32; matrix products run in 16 bits.* Follow the arrows once around.
 
 # %%
 amp_step()
@@ -151,8 +150,8 @@ for name, bits in layouts.items():
 # The last line breaks the rule. float8_e4m3fn gives up inf (`fn`: finite, with nan) and uses those bit patterns for
 # numbers, up to 448.
 #
-# A cast does no more than this: it divides by the spacing at that size, rounds, and multiplies. On ten thousand numbers
-# this agrees with torch:
+# A cast does no more than this: it divides by the spacing at that size, rounds, multiplies, and gives inf beyond the
+# largest number. On ten thousand numbers this agrees with torch:
 
 
 # %%
@@ -312,15 +311,16 @@ with torch.autocast("cpu", dtype=torch.bfloat16):
 # | all others: keep | `relu`, `gelu`, `mean`, `sum`, `softmax`, `layer_norm` | bfloat16 | bfloat16 |
 #
 # bfloat16 autocast runs on any CPU, but it saves time only if the processor has instructions for bfloat16. Many laptops
-# don't have them (Intel's and AMD's are called AVX512_BF16 and AMX), and there a matrix product takes about 50 times as
-# long as in float32. `bfloat16_speedup` runs one small product in both formats and compares:
+# don't have them (they are called AVX512_BF16 on Intel and AMD, and AMX on Intel), and there a matrix product takes
+# about 50 times as long as in float32. `bfloat16_speedup` runs one small product in both formats and compares:
 
 # %% varies="the speed is that of your processor"
 print(f"In bfloat16, a matrix product is {bfloat16_speedup():.2g} times as fast as in float32.")
 
 # %% [markdown]
-# Autocast doesn't cast float64 and integers, and it ignores operations that write into an existing tensor (in-place
-# operations, and those with `out=`). **Find the line.** Only one of these five gives bfloat16. Which?
+# Autocast replaces float32 inputs by copies in another dtype, and only where the result is a new tensor.
+#
+# **Find the line.** Which of these five gives bfloat16?
 
 # %% facts=["08-float64-and-integers-untouched", "08-out-of-place-ops-only"]
 double, whole = torch.ones(4, 4, dtype=torch.float64), torch.ones(4, 4, dtype=torch.int64)
@@ -336,14 +336,15 @@ with torch.autocast("cpu", dtype=torch.bfloat16):
     error_of(lambda: double @ b)
 
 # %% [markdown]
-# Only `a.addmm(b, c)` gives bfloat16. The two errors below it follow from the same rule. In the first, `b @ c` is
-# bfloat16 and is multiplied by a float32 `c` that nothing casts. In the second, only `b` is cast, so bfloat16 meets
-# float64.
+# Only `a.addmm(b, c)` gives bfloat16. Autocast doesn't cast float64 and integers, and it ignores operations that write
+# into an existing tensor (in-place operations, and those with `out=`). The two errors below it follow from the same
+# rule. In the first, `b @ c` is bfloat16 and is multiplied by a float32 `c` that nothing casts. In the second, only `b`
+# is cast, so bfloat16 meets float64.
 
 # %% exercise="autocast-apart"
 
 # %% [markdown]
-# ### Switches that do nothing
+# ### Settings that switch it off
 #
 # Some settings switch a region off and only warn, and in a long log you easily miss a warning.
 
@@ -365,10 +366,10 @@ warning_of(lambda: region("cpu", torch.float64))
 error_of(lambda: torch.autocast(dtype=torch.float16))
 
 # %% [markdown]
-# Without a GPU, `torch.autocast("cuda")` warns, and everything runs in float32. The device type says *whose* operations
-# autocast should cast. There are regions for the CPU and for other accelerators, and the argument has no default. A
-# dtype that autocast can't use has the same effect. On a machine with a GPU `autocast("cuda")` is silent, and what you
-# compute on the CPU is still float32.
+# Without a GPU, `torch.autocast("cuda")` warns, and everything runs in float32. The device type says for which device's
+# operations autocast is on. There are regions for the CPU and for other accelerators, and the argument has no default.
+# A dtype that autocast doesn't support also gives only a warning, and everything runs in float32. On a machine with a
+# GPU `autocast("cuda")` is silent, and what you compute on the CPU is still float32.
 #
 # float16 needs a *gradient scaler*, which multiplies the loss so that small gradients don't become 0 (section 8.5).
 # bfloat16 doesn't need it. The scaler also has older names, and its own default device:
@@ -382,7 +383,7 @@ if torch.cuda.is_available():
     scaler = torch.amp.GradScaler()
 else:
     warning_of(lambda: torch.amp.GradScaler())
-    scaler = torch.amp.GradScaler(enabled=False)  # what it makes of itself
+    scaler = torch.amp.GradScaler(enabled=False)  # without CUDA, the same as without an argument
 print("without an argument:", scaler.is_enabled(), scaler.scale(torch.tensor(3.0)).item())
 
 scaler = torch.amp.GradScaler("cpu")
@@ -434,9 +435,9 @@ error_of(lambda: lin(h))
 # PyTorch casts nothing back when a region ends, so results keep their dtype. And `.float()` alone is undone by the next
 # matrix product. If you want real float32 you need both: the hole, and `.float()` on its inputs.
 #
-# The copies of the weights also need care. Autocast finds a copy by its weight, not by its dtype. If a layer has been
-# used in a float16 region, it still uses its float16 copies in a bfloat16 region inside that one, and raises an error.
-# `torch.autocast("cpu", torch.bfloat16, cache_enabled=False)` opens a region without copies.
+# The copies of the weights also need care. Autocast looks up a copy by the weight alone, whatever dtype the copy has.
+# If a layer has been used in a float16 region, it still uses its float16 copies in a bfloat16 region inside that one,
+# and raises an error. `torch.autocast("cpu", torch.bfloat16, cache_enabled=False)` opens a region without copies.
 #
 # **Now you know.** Autocast casts the inputs of an operation, according to a list, and keeps its copies of weights
 # until the outermost region ends. Name device and dtype; leave a region with `.float()`. (A compiled function notices
@@ -481,7 +482,7 @@ for name, call in calls.items():
 # You'd run `exp` and `sum` in float32, because their results can be much larger than their inputs. CUDA lists
 # reductions and exponentials under float32 (`sum`, `exp`, `softmax`, `layer_norm`); `mean` is an exception and keeps
 # its dtype. On the CPU all of these keep. `mv` is missing from the CPU's list, and `dot` refuses mixed arguments there.
-# On both devices, products and convolutions run in lower precision and losses in float32.
+# On both devices, matmul and convolutions run in lower precision and most losses in float32.
 #
 # This needed no GPU. `kind_of`, from `torchkata.casting`, calls an operation with float32, 16-bit and mixed arguments,
 # and looks at the dtype of the result. For CUDA it does so under a `FakeTensorMode`, which runs operations for their
@@ -526,8 +527,7 @@ for name, loss_of in losses.items():
 # -1/p = -1e6 doesn't fit and becomes -inf. So the logit's gradient is infinite, while the loss looks fine both times.
 # The version with logits never needs 1/p. Use it on every device.
 #
-# In forward, the most common failure of this kind is a mask. **Change one number so that** it works in float16, in
-# bfloat16 and in float32:
+# In forward, the most common failure of this kind is a mask:
 
 # %%
 mask = torch.tensor([False, True, False])
@@ -536,6 +536,12 @@ q, k = torch.ones(1, 4), torch.ones(3, 4)
 with torch.autocast("cpu", dtype=torch.float16):
     scores = q @ k.t()  # float16, as a product is
     error_of(lambda: scores.masked_fill(mask, -1e9))
+
+# %% [markdown]
+# **Change one argument** of `masked_fill`, so that it works in float16, in bfloat16 and in float32.
+
+# %%
+with torch.autocast("cpu", dtype=torch.float16):
     lowest = scores.masked_fill(mask, torch.finfo(scores.dtype).min)
     print("finfo(...).min:", lowest.tolist(), lowest.softmax(-1).tolist())
     print("-inf:          ", scores.masked_fill(mask, -torch.inf).softmax(-1).tolist())
@@ -557,8 +563,8 @@ with torch.autocast("cpu", dtype=torch.float16):
 amp_step(lit="backward")
 
 # %% [markdown]
-# **Predict.** `h` is the bfloat16 output of a Linear. Chapter 4 said that a gradient has the dtype of its tensor. Which
-# dtype does a hook on `h` see, and which dtype has `lin.weight.grad`?
+# **Predict.** `h` is the bfloat16 output of a Linear. Which dtype does a hook on `h` see? And in which dtype do the two
+# matrix products of backward run, those for `x` and for the weight, whose gradients end in float32?
 
 # %% facts=["08-backward-dtype-follows-forward"]
 torch.manual_seed(0)
@@ -574,11 +580,12 @@ print("lin.weight.grad:", lin.weight.grad.dtype)
 print("x.grad:         ", x.grad.dtype)
 
 # %% [markdown]
-# The hook sees bfloat16, and `lin.weight.grad` is float32. Read the log from the top. The gradient of the loss is
-# float32. The cast in front of `mse_loss` also has a backward, which casts to bfloat16. Both `mm` run in bfloat16. At
-# the end, backward goes through the casts of weight, bias and `x`, and only there the gradients become float32 again.
-# The graph was recorded *with* its casts, so backward doesn't depend on a region, and it makes no difference whether
-# you call it inside this region or after it. (Only inside a region of *another* dtype are its products cast once more.)
+# The hook sees bfloat16, because a gradient has the dtype of its tensor, and both products run in bfloat16. Read the
+# log from the top. The gradient of the loss is float32. The cast in front of `mse_loss` also has a backward, which
+# casts to bfloat16. Then come the two `mm`. At the end, backward goes through the casts of weight, bias and `x`, and
+# only there the gradients become float32 again. The graph was recorded *with* its casts, so backward doesn't depend on
+# a region, and it makes no difference whether you call it inside this region or after it. (Only inside a region of
+# *another* dtype are its products cast once more.)
 #
 # The figure shows this for a small net, with forward to the right and backward to the left.
 
@@ -592,8 +599,7 @@ dtype_flow(net, torch.randn(2, 4))
 #
 # ### What it saves
 #
-# What forward keeps for backward is now in 16 bits and takes half the bytes. But autocast's copies of the weights are
-# also kept, on top of that.
+# What forward keeps for backward is now in 16 bits. Does it always take fewer bytes?
 #
 # **Predict.** We run a net of 262,912 parameters, once with 8 rows and once with 4096. In which case does mixed
 # precision keep *more* than float32?
@@ -721,7 +727,7 @@ for name, (outer, inner) in loops.items():
 # %% [markdown]
 # The first and the last learn. The cache isn't emptied when an inner region ends. You get the loop `both` if your
 # trainer has already opened a region that you don't see. `cache_enabled=False` keeps no copies at all.
-# `torch.clear_autocast_cache()` after `step` throws the copies away, but those that are made later are kept again.
+# `torch.clear_autocast_cache()` throws the copies away, so it also works, if you call it after every step.
 #
 # **Now you know.** Backward follows the casts that forward recorded; your own Functions need `custom_fwd` and
 # `custom_bwd`. Open a region for each forward pass and its loss, and leave `step` outside.
@@ -958,8 +964,7 @@ for iteration in range(61):
 # ## 8.6 Between backward and step
 #
 # Between `scaler.scale(loss).backward()` and `scaler.step` the gradients are in *scaled units*. If you look at them,
-# clip them or compute with them, unscale them first. `unscale_` is the most expensive line to forget, because there is
-# no error.
+# clip them or compute with them, unscale them first. If you forget it, there is no error.
 
 # %%
 amp_step(lit="between")

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # ONNX export
 #
-# An ONNX file runs a model without PyTorch and without your code. This chapter shows how to make the file, what is
-# fixed in it forever, and how to find out whether it still computes what your model computes. After this chapter you
+# With an ONNX file, a model runs without PyTorch and without your code. This chapter shows how to make the file, what
+# is fixed in it forever, and how to find out whether it still computes what your model computes. After this chapter you
 # can
 #
 # - export a model with the default exporter, with named dynamic dimensions, into one file;
@@ -17,9 +17,8 @@
 # chapter 2 views and shapes. The packages onnx, onnxscript and onnxruntime must be installed. The first export takes a
 # few seconds, and each later export less than a second.
 #
-# How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
-# exercise, write your answer in the answer cell and run it; then click on the grey line below it, the check cell, and
-# run that too. It says at once what is right, or what is wrong and why.
+# How it works: answer each *Predict* question before you run the cell below it (Shift + Enter). In an exercise, run
+# your answer cell, then the check cell, the grey line below it, which says what is right or wrong and why.
 
 # %% setup=true
 import copy
@@ -72,7 +71,7 @@ class Relative(nn.Module):
         return x - x.mean(0) if x.shape[0] > 1 else x
 
 
-any_batch = {"dynamic_shapes": ({0: "batch"},)}
+any_batch = {"dynamic_shapes": ({0: "batch"},)}  # dimension 0 may have any size (section 9.3)
 example = (torch.randn(4, 3),)
 relative_program = torch.onnx.export(Relative().eval(), example, **any_batch, verify=True)
 onnx.checker.check_model(relative_program.model_proto)  # would raise
@@ -110,7 +109,8 @@ export_way()
 # `torch.onnx.export` takes the model, an example of its inputs as a tuple, and a path. Below, we export a linear layer,
 # and a second Python process reads the file.
 #
-# **Predict.** The second process has numpy and onnxruntime, but neither `linear` nor torch. What can it print?
+# **Predict.** The second process has numpy and onnxruntime, but neither `linear` nor torch. Does it print the same
+# numbers as this process, other numbers, or an error?
 
 # %% facts=["09-onnx-framework-neutral"]
 folder = tempfile.TemporaryDirectory()  # for the files of this chapter
@@ -187,9 +187,9 @@ for line in onnx.printer.to_text(program.model_proto.graph).splitlines():
     print(fill(line, 90, subsequent_indent="    "))
 
 # %% [markdown]
-# It prints something else. The default exporter passes your model to `torch.export`, which runs `forward` on
+# It prints a FakeTensor. The default exporter passes your model to `torch.export`, which runs `forward` on
 # *FakeTensors*: stand-ins that have a shape and a dtype, but no numbers. So the example input tells the exporter how
-# large things are, not what is in them. Everything in this chapter follows from that one fact.
+# large things are, not what is in them. The surprises of sections 9.3 and 9.7 follow from it.
 #
 # The result is an `ONNXProgram`. You can call it, save it or print it. `onnx.printer.to_text` prints the graph alone:
 # its constants, 2 and 1, between `<` and `>`, and then its two nodes. (`verbose=True` reports progress and prints no
@@ -415,8 +415,8 @@ error_of(lambda: picker.run(None, {"x": x[:, :2], "idx": idx}))
 #
 # The model works on your machine, but doesn't load on the server. How many files did you copy?
 #
-# **Predict.** We export a network with 10,403 parameters (4 bytes each). How many files does the export write, and
-# which is the largest?
+# **Predict.** We export a network with 10,403 parameters (4 bytes each). How many files does a default export write,
+# and which is the largest?
 
 # %% facts=["09-file-holds-graph-and-weights"]
 torch.manual_seed(0)
@@ -424,20 +424,22 @@ mlp = nn.Sequential(nn.Linear(100, 100), nn.ReLU(), nn.Linear(100, 3)).eval()
 mlp_program = export(mlp, (torch.ones(1, 100),), **any_batch)
 
 place = Path(folder.name) / "deploy"
-place.mkdir(exist_ok=True)
-mlp_program.save(place / "two.onnx", external_data=True)  # as torch.onnx.export(..., path) does
-mlp_program.save(place / "one.onnx", external_data=False)
-
-for file in sorted(place.iterdir()):
-    print(f"{file.name:14} {file.stat().st_size // 1000:3} kB")
+for way, external in (("default", True), ("external_data=False", False)):
+    (place / way).mkdir(parents=True, exist_ok=True)
+    mlp_program.save(place / way / "mlp.onnx", external_data=external)
+    print(way)
+    for file in sorted((place / way).iterdir()):
+        print(f"    {file.name:14} {file.stat().st_size // 1000:3} kB")
 
 # %% [markdown]
-# By default it writes two files, and the second is by far the larger. With `external_data=True`, the default, larger
-# weights go into a second file, `<name>.onnx.data`, because a file in protobuf, the format of ONNX, can't be larger
-# than 2 GiB. Small weights stay inside:
+# By default it writes two files, and the second is by far the larger. With `external_data=True`, the default (also of
+# `torch.onnx.export` with a path), larger weights go into a second file, `<name>.onnx.data`, because a file in
+# protobuf, the format of ONNX, can't be larger than 2 GiB. Small weights stay inside. ONNX calls a stored weight an
+# *initializer*:
 
 # %% facts=["09-file-holds-graph-and-weights"]
-proto = onnx.load(place / "two.onnx", load_external_data=False)
+deployed = place / "default" / "mlp.onnx"
+proto = onnx.load(deployed, load_external_data=False)
 for tensor in proto.graph.initializer:
     elsewhere = {entry.key: entry.value for entry in tensor.external_data}
     print(
@@ -446,14 +448,14 @@ for tensor in proto.graph.initializer:
     )
 
 # %% [markdown]
-# Suppose the server has only `two.onnx`, because somebody forgot the second file.
+# Suppose the server has only `mlp.onnx`, because somebody forgot the second file.
 
 # %% facts=["09-file-holds-graph-and-weights"]
-(place / "two.onnx.data").unlink(missing_ok=True)
+deployed.with_name("mlp.onnx.data").unlink(missing_ok=True)
 
-error_of(lambda: onnx.load(place / "two.onnx"), lines=0)  # (the message names the missing file)
-error_of(lambda: ort.InferenceSession(place / "two.onnx"), lines=0)
-graph_alone = onnx.load(place / "two.onnx", load_external_data=False)
+error_of(lambda: onnx.load(deployed), lines=0)  # (the message names the missing file)
+error_of(lambda: ort.InferenceSession(deployed), lines=0)
+graph_alone = onnx.load(deployed, load_external_data=False)
 print("without its weights:", len(graph_alone.graph.node), "nodes")
 
 # %% [markdown]
@@ -496,7 +498,7 @@ error_of(lambda: onnx.checker.check_model(broken))
 # `verify=True` does check numbers. It runs the file and the model on the example of the export, and on nothing else.
 # The example at the start of the chapter had four rows.
 #
-# So compare numbers yourself, on inputs that neither has seen:
+# So compare numbers yourself, on inputs that were not used in the export:
 
 # %% facts=["09-compare-with-pytorch"]
 exported = session_of(cnn_program)
@@ -654,9 +656,7 @@ print(" ".join(node.op_type for node in surprise.model_proto.graph.node))
 # %% facts=["09-no-inplace-on-shape"]
 class DecayBySum(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
-        steps = x.shape[1]
-        steps -= 1  # changes the name steps, not x.shape
-        lag = steps - torch.arange(x.shape[1], device=x.device)
+        lag = x.shape[1] - 1 - torch.arange(x.shape[1], device=x.device)
         return (x * 0.5**lag).sum(1)
 
 
@@ -671,8 +671,8 @@ for size in ((2, 5), (1, 1), (3, 12)):
 
 # %% [markdown]
 # With tensors instead of a loop, the number of steps stays a symbol: `torch.arange(x.shape[1])` becomes a `Range` node
-# that reads the size at run time. If each step depends on the result before it, and every step is linear with the same
-# coefficients, a matrix of weights, with 0 above the diagonal, computes all steps at once.
+# that reads the size at run time. If every step is linear, you can compute all steps at once, even where each depends
+# on the one before it.
 #
 # You can't write a recurrent step as a sum if it isn't linear. ONNX has operators for `nn.GRU` and `nn.LSTM`. For a
 # step that you wrote yourself there is `scan`, which takes the step as a function and calls it once for each time step:
@@ -761,15 +761,14 @@ print(f"PyTorch:           f(2) = {UsesNumpy()(torch.full((1, 3), 2.0))[0, 0]:.3
 #
 # The explorer puts it together. Choose a model, declare dimensions dynamic, and watch a name move along the edges. Then
 # move the size sliders in *run*, and compare PyTorch with onnxruntime. It opens with the branch on a shape, at 2 rows.
-# For which numbers of rows do the two differ?
 
 # %%
 onnx_explorer()
 
 # %% [markdown]
-# **Now you know.** The exporter knows shapes once and values never. It makes Python decisions during the export, and
-# only tensors can decide at run time. (`torch.compile` reads Python in the same way, but it can come back: it guards
-# what it assumed and compiles again. See [chapter 14](../14_compile/compile.ipynb).)
+# **Now you know.** The exporter knows the shapes of one example, and no values. It makes Python decisions during the
+# export, and only tensors can decide at run time. (`torch.compile` reads Python in the same way, but it can come back:
+# it checks its assumptions at each call and compiles again. See [chapter 14](../14_compile/compile.ipynb).)
 
 # %% exercise="exports-apart"
 

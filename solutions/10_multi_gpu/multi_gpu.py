@@ -20,9 +20,8 @@
 # Plan two sittings. Sections 10.1 to 10.6 are about getting the right gradients from several processes, and sections
 # 10.7 to 10.12 about scripts, about what communication costs, and about models that don't fit on one GPU.
 #
-# How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
-# exercise, write your answer in the answer cell and run it; then click on the grey line below it, the check cell, and
-# run that too. It says at once what is right, or what is wrong and why.
+# How it works: answer each *Predict* question before you run the cell below it (Shift + Enter). In an exercise, run
+# your answer cell, then the check cell, the grey line below it, which says what is right or wrong and why.
 
 # %% setup=true
 import contextlib
@@ -73,8 +72,7 @@ from torchkata.verdicts import (
 
 # %% [markdown]
 # Two processes train one model with DDP. There are 48 samples, 24 for each process. The target is a linear function of
-# 32 inputs, without noise. The loss is a method of the model. The wrapper doesn't expose the model's methods, so the
-# loop calls `ddp.module.loss`.
+# 32 inputs, without noise. The loss is a method of the model.
 
 
 # %%
@@ -145,8 +143,8 @@ print(done.stdout.strip())
 # imports the script to find it. The guard `if __name__ == "__main__"` stops the children from spawning processes in
 # turn.
 #
-# `mp.spawn` starts a fresh Python everywhere. A `multiprocessing.Process`, or a worker of a `DataLoader`, is started in
-# the way that your Python and your system choose, unless you name one:
+# `mp.spawn` starts a fresh Python on every operating system. A `multiprocessing.Process`, or a worker of a
+# `DataLoader`, is started in the way that your Python and your system choose, unless you name one:
 
 # %% varies="each Python and each system has its own default"
 version = ".".join(map(str, sys.version_info[:2]))
@@ -345,9 +343,9 @@ _ = run_on_ranks(different_seeds)
 
 # %% [markdown]
 # They are equal both times. When you build DDP, it broadcasts the parameters of rank 0, once. From then on, equal
-# weights, equal gradients and equal optimizers keep the replicas equal, and DDP never sends parameters again. Each rank
-# runs its own optimizer. (Buffers, such as BatchNorm's running averages, are copied from rank 0 again at each forward;
-# the option `broadcast_buffers` controls this.)
+# weights, equal gradients and equal optimizers keep the copies of the model equal, and DDP never sends parameters
+# again. Each rank runs its own optimizer. (Buffers, such as BatchNorm's running averages, are copied from rank 0 again
+# at each forward; the option `broadcast_buffers` controls this.)
 #
 # **Predict.** Each rank passes a batch of 4 rows to `ddp`. How many rows does it get back? With
 # `DataLoader(batch_size=32)` on each of two ranks, how many samples does an optimizer step use?
@@ -358,11 +356,12 @@ def what_the_wrapper_is(rank, world):
     model = nn.Linear(3, 1)
     ddp = DistributedDataParallel(model)
     print("rows:", len(ddp(torch.ones(4, 3))), "  keys:", list(ddp.state_dict()))
-    print("ddp.module is the model:", ddp.module is model)
-    error_of(lambda: DistributedDataParallel(nn.Linear(1, 1), device_ids=[rank]))
+    if rank == 0:
+        print("ddp.module is the model:", ddp.module is model)
+        error_of(lambda: DistributedDataParallel(nn.Linear(1, 1), device_ids=[rank]))
 
 
-_ = run_on_ranks(what_the_wrapper_is, world=1)
+_ = run_on_ranks(what_the_wrapper_is)
 
 # %% [markdown]
 # It gets four rows back, because DDP splits nothing. Each rank must load its own share, and an optimizer step uses 32
@@ -376,10 +375,11 @@ _ = run_on_ranks(what_the_wrapper_is, world=1)
 _ = run_on_ranks(train, lambda ddp, x, y: F.mse_loss(ddp(x), y))
 
 # %% [markdown]
-# `ddp.module.loss` calls the bare model, so the forward of DDP never runs. That forward is where DDP prepares to
-# average in the backward that follows; without it, each rank keeps its local gradients. It is the same mistake as
-# `layer.forward(x)` in chapter 6: you must call the object that does the work. Call `ddp(x)` and compute the loss
-# outside, or let the model's `forward` return the loss. If you are in doubt, call `same_everywhere` after some steps.
+# `ddp.module.loss(x, y)` does. The wrapper doesn't have the model's methods, so the loop calls those of the bare model,
+# and the forward of DDP never runs. That forward is where DDP prepares to average in the backward that follows; without
+# it, each rank keeps its local gradients. It is the same mistake as `layer.forward(x)` in chapter 6: you must call the
+# object that does the work. Call `ddp(x)` and compute the loss outside, or let the model's `forward` return the loss.
+# If you are in doubt, call `same_everywhere` after some steps.
 #
 # **Now you know.** DDP copies rank 0's weights once, and averages gradients in each backward that follows its own
 # forward. Everything else is your job.
@@ -527,8 +527,8 @@ def one_raises(rank, world):
         raise ValueError("this batch is broken")
     try:
         dist.all_reduce(torch.ones(1))
-    except RuntimeError:
-        print("RuntimeError in all_reduce: the connection to rank 1 is gone")
+    except RuntimeError as error:
+        print("all_reduce ended with", type(error).__name__)
         raise
 
 
@@ -648,7 +648,7 @@ gradient = ddp.module.weight.grad.item()
 line = f"rank {rank} of {world}, LOCAL_RANK {local}, options {sys.argv[1:]}, gradient {gradient}"
 print(line + "\\n", end="", flush=True)       # as one piece, since all ranks write to one terminal
 dist.barrier()
-os._exit(0)                                   # gloo's threads can disturb an ordinary end of Python
+os._exit(0)      # only needed in a notebook: gloo's threads can disturb an ordinary end of Python
 """
 scripts = tempfile.TemporaryDirectory()
 # ranks talk within this machine and compute with one thread; what they print has no colours
@@ -697,7 +697,7 @@ print("\n".join(sorted(done.stdout.splitlines())))
 # To use a debugger, you don't need a launcher. Set the five variables by hand, with RANK=0 and WORLD_SIZE=1, and start
 # the script as one process.
 #
-# Older tutorials use `torch.distributed.launch`. Compare what the script gets:
+# Older tutorials use `torch.distributed.launch`. With it, the script gets one more option:
 
 # %% facts=["10-launch-py-deprecated"]
 plain_script = """
@@ -1029,7 +1029,9 @@ with FakeTensorMode():
 # back to the device that its tensor came from.
 #
 # **Predict.** Four devices have a quarter of the layers each. How much faster is a step than on one device that could
-# hold the whole model? And how much faster is it if the batch is cut into 16 micro-batches that follow one another?
+# hold the whole model? And how much faster is it if the batch is cut into 16 micro-batches that follow one another,
+# first all forward and then all backward (a schedule called *GPipe*)? Each of p devices is then idle for a share (p -
+# 1) / (m + p - 1) of the time, with m micro-batches.
 
 # %% facts=["10-model-parallel-idle", "10-pipeline-overlaps-next-minibatch", "10-model-parallel-is-slower"]
 share = idle_share(timeline("by layers", 4, 1))
@@ -1042,9 +1044,10 @@ for micro_batches in (1, 4, 16):
 
 # %% [markdown]
 # A step isn't faster at all, because only one of the four devices works at a time, and the copies cost extra time.
-# Cutting by layers makes nothing faster; it makes large models *possible*. A pipeline sends the next micro-batch while
-# the following stage computes. With 16 micro-batches it is 3.4 times as fast. The micro-batches are parts of one batch:
-# their gradients are added up, and there is one optimizer step at the end, so the result is that of the whole batch.
+# Cutting by layers makes nothing faster; it makes large models *possible*. In a pipeline, a stage starts on the next
+# micro-batch while the following stage computes the previous one. With 16 micro-batches it is 3.4 times as fast. The
+# micro-batches are parts of one batch: their gradients are added up, and there is one optimizer step at the end, so the
+# result is that of the whole batch.
 #
 # The picture shows which device waits for which. Blocks with F are forward, blocks with B are backward, and the number
 # is the micro-batch.
@@ -1139,8 +1142,8 @@ _ = run_on_ranks(with_fully_shard)
 # here.
 #
 # A sharded parameter is a [`DTensor`](https://docs.pytorch.org/docs/stable/distributed.tensor.html), a tensor that
-# stores on which devices it is and how it is cut. With other cuts it also supports the last kind of parallelism,
-# *inside* the layers. Here two devices compute half of a layer's outputs each:
+# stores on which devices it is and how it is cut. With other cuts it also supports one more kind of parallelism,
+# *inside* the layers. The next cell plays two devices, each of which computes half of a layer's outputs:
 
 # %% facts=["10-model-parallel-idle"]
 torch.manual_seed(0)
@@ -1168,8 +1171,8 @@ print(fill(f"docstring: {advice}", 90))
 
 # %% [markdown] facts=["10-dataparallel-loss-on-first-gpu", "10-ddp-with-model-parallel", "10-rpc-across-machines"]
 # In every step it scatters the batch, copies the whole model to each GPU, and gathers the outputs on the first GPU,
-# where the loss is then computed; the threads in between share one GIL. Don't use it in new code. If you have an old
-# checkpoint, strip `module.` from its keys.
+# where the loss is then computed; the threads in between share one GIL (Python's lock, which lets only one thread run
+# Python code at a time). Don't use it in new code. If you have an old checkpoint, strip `module.` from its keys.
 #
 # | tool | a rank holds | it sends | when |
 # |---|---|---|---|

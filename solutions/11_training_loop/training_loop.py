@@ -15,9 +15,8 @@
 # **75 minutes to read, 189 minutes to practise, 20 points.** You need chapter 4: leaves, `.grad`, what
 # `backward` adds where; and from chapter 7 modules, `state_dict`, train and eval mode.
 #
-# How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
-# exercise, write your answer in the answer cell and run it; then click on the grey line below it, the check cell, and
-# run that too. It says at once what is right, or what is wrong and why.
+# How it works: answer each *Predict* question before you run the cell below it (Shift + Enter). In an exercise, run
+# your answer cell, then the check cell, the grey line below it, which says what is right or wrong and why.
 
 # %% setup=true
 import copy
@@ -290,8 +289,7 @@ for step in range(301):
         print(f"step {step:3}: loss of the one batch {loss.item():.3f}")
 
 # %% [markdown]
-# This loop can learn. With `.softmax(1)` put back, the same test stays above 1.2 however long you wait. The test takes
-# a minute and may save you a night.
+# This loop can learn. The test takes a minute and may save you a night.
 #
 # **Now you know.** `backward` adds to `.grad` and `step` reads it. Everything about the order of the calls follows from
 # that.
@@ -325,8 +323,9 @@ print("equal shapes:", nn.MSELoss()(perfect.squeeze(1), target).item())
 # %% [markdown]
 # ### Logits, not probabilities
 #
-# The second mistake in our program was `.softmax(1)` in front of `cross_entropy`. The logits (100, 0, 0) for three
-# classes are very sure, and right.
+# The second mistake in our program was `.softmax(1)` in front of `cross_entropy`. With it, the one-batch test of
+# section 11.1 stays above 1.2 however long you wait. *Logits* are the model's outputs before any softmax, which may be
+# any real numbers. The logits (100, 0, 0) for three classes are very sure, and right.
 #
 # **Predict.** What is the cross-entropy of these logits? And what is the cross-entropy of their softmax, the
 # probabilities (1, 0, 0)?
@@ -521,7 +520,7 @@ def split() -> list:
 
 train, valid, test = split()
 print("sizes", len(train), len(valid), len(test))
-print("in two parts:", len(train) + len(valid) + len(test) - len({*train, *valid, *test}))
+print("samples in two parts:", len(train) + len(valid) + len(test) - len({*train, *valid, *test}))
 print("the same split again:", list(split()[2]) == list(test))
 
 # %% [markdown]
@@ -618,12 +617,12 @@ def run_script(text: str, *arguments: str) -> subprocess.CompletedProcess:
 print(run_script(SCRIPT).stdout.strip())
 
 # %% [markdown]
-# Each worker is a copy of the process, and is created again for each epoch (unless `persistent_workers=True`). Each
-# worker seeds the global generators of torch, Python and NumPy afresh. But a generator that you store in the dataset is
-# copied like everything else, so both workers draw the same "random" numbers, and draw them again in the next epoch:
-# the augmentation repeats itself. To prevent this, pass a `worker_init_fn`. Each worker calls it when it starts, and it
-# can make a new generator from the worker's seed. A stream is copied in the same way, so its data arrive once from each
-# worker, unless its `__iter__` asks `get_worker_info()` for its share.
+# Each worker is a process of its own with its own copy of the dataset, and is created again for each epoch (unless
+# `persistent_workers=True`). Each worker seeds the global generators of torch, Python and NumPy afresh. But a generator
+# that you store in the dataset is copied like everything else, so both workers draw the same "random" numbers, and draw
+# them again in the next epoch: the augmentation repeats itself. To prevent this, pass a `worker_init_fn`. Each worker
+# calls it when it starts, and it can make a new generator from the worker's seed. A stream is copied in the same way,
+# so its data arrive once from each worker, unless its `__iter__` asks `get_worker_info()` for its share.
 #
 # Workers take turns, one batch each, and the loader returns the batches in order, whichever worker is faster. With the
 # same seeds *and the same number of workers* the result is the same.
@@ -676,9 +675,9 @@ print(f"Python {version} on {sys.platform}: {multiprocessing.get_start_method()}
 #
 # ## 11.4 Evaluate
 #
-# An evaluation loop looks like a training loop without three of its lines. We train the model below for a few epochs
-# and then turn on its dropout. Then we compute its loss over all 528 colours twice in train mode and twice in eval
-# mode, without a graph.
+# An evaluation loop looks like a training loop without `zero_grad`, `backward` and `step`. We train the model below for
+# a few epochs and then turn on its dropout. Then we compute its loss over all 528 colours twice in train mode and twice
+# in eval mode, without a graph.
 #
 # **Predict.** Which of the four losses agree? And does an evaluation change the model?
 
@@ -707,9 +706,9 @@ for training in (True, False):
 
 # %% [markdown]
 # The two losses agree only in eval mode. In train mode, dropout zeroes a different half of the hidden activations each
-# time, and batch norm normalises with the other samples of the batch. Batch norm also updates its statistics, so
-# evaluating in train mode *changes the model*, with or without `no_grad`. `model.eval()` turns both off. It doesn't
-# turn off the graph; `no_grad` does that, and neither replaces the other.
+# time. Batch norm normalises with the statistics of the batch, which is the same here, but it also updates its running
+# statistics, so evaluating in train mode *changes the model*, with or without `no_grad`. `model.eval()` turns off
+# dropout and these updates. It doesn't turn off the graph; `no_grad` does that, and neither replaces the other.
 #
 # The second question is how to average. We sort the colours by their loss and cut them into batches of 500, which gives
 # one batch of 500 and one of 28.
@@ -822,10 +821,11 @@ for gradient in (0.01, 5.0):
 print(f"SGD without lr, gradient 5: {first_step(torch.optim.SGD, 5.0):.4f}")
 
 # %% [markdown]
-# A step of SGD is -lr · gradient. Adam divides by the root of a running mean of squared gradients. In the first step
-# that root is the size of the gradient itself, so only the sign remains. A learning rate for Adam is therefore a
-# *distance*, about how far a weight may move in a step, whereas a learning rate for SGD is a factor. The same number
-# means different things to the two, and multiplying the loss by 100 changes SGD's step but hardly Adam's.
+# A step of SGD is -lr · gradient. Adam divides a running mean of the gradients by the root of a running mean of their
+# squares. In the first step both are as large as the gradient itself, so only the sign remains. A learning rate for
+# Adam is therefore a *distance*, about how far a weight may move in a step, whereas a learning rate for SGD is a
+# factor. The same number means different things to the two, and multiplying the loss by 100 changes SGD's step but
+# hardly Adam's.
 #
 # How large may the factor be? We run fifty steps of SGD on w², starting at w = 1:
 
@@ -841,7 +841,8 @@ for lr in (0.001, 0.1, 0.9, 1.1):
 
 # %% [markdown]
 # Each step multiplies w by 1 - 2·lr. This shrinks w as long as lr is below 1. A small rate is safe but slow, and just
-# above the limit everything explodes. With several weights, the *steepest* direction sets the limit for all the others.
+# above the limit everything explodes. With several weights, the direction with the largest *curvature* sets the limit
+# for all the others.
 #
 # The explorer shows this on a bowl whose curvature is 1 along x and c along y, with its minimum at (1, 1). It opens
 # with SGD, c = 10 and a rate just below the limit 2/c = 0.2. Move the rate up one notch, and SGD diverges. Then choose
@@ -1429,8 +1430,8 @@ where_the_time_goes()
 
 # %% [markdown]
 # Workers load the next batches while the GPU computes. With pinned memory, the copy to the GPU can overlap with
-# computing, which matters once loading is no longer the bottleneck. Time the second epoch, and call
-# `torch.cuda.synchronize()` before you read the clock.
+# computing, which matters once loading is no longer the bottleneck. (In the recorded run, pinning without workers only
+# costs time.) Time the second epoch, and call `torch.cuda.synchronize()` before you read the clock.
 #
 # ## Folklore, checked
 #

@@ -15,10 +15,9 @@
 # **40 minutes to read, 245 minutes to practise, 20 points.** You need chapters 2 to 11; each exercise says which of
 # them it builds on. The last run takes a few minutes on one core, and you can stop and resume it.
 #
-# How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
-# exercise, write your answer in the answer cell and run it; then click on the grey line below it, the check cell, and
-# run that too. It says at once what is right, or what is wrong and why. Each exercise is checked alone, with the
-# course's own parts around it, so you may leave one out and come back.
+# How it works: answer each *Predict* question before you run the cell below it (Shift + Enter). In an exercise, run
+# your answer cell, then the check cell, the grey line below it, which says what is right or wrong and why. Each
+# exercise is checked alone, with the course's own parts around it, so you may leave one out and come back.
 
 # %% setup=true
 import copy
@@ -75,25 +74,25 @@ from torchkata.verdicts import (
 quiet_exporter()
 
 # %% [markdown]
-# Here is where the chapter ends. We ask a smaller sister of your model, which was trained for a minute and is stored
+# Here is where the chapter ends. We ask a smaller version of your model, which was trained for a minute and is stored
 # with the course, to continue two words:
 
 # %%
-sister = stored_model()
-print(sum(parameter.numel() for parameter in sister.parameters()), "weights")
+small = stored_model()
+print(sum(parameter.numel() for parameter in small.parameters()), "weights")
 
 ids = as_ids("The statement ")
 dice = torch.Generator().manual_seed(1)
 with torch.no_grad():
     for _ in range(200):
-        logits = sister(ids[None, -sister.length :])[0, -1]
+        logits = small(ids[None, -small.length :])[0, -1]
         ids = torch.cat([ids, torch.multinomial((logits / 0.5).softmax(0), 1, generator=dice)])
 print(fill(as_text(ids), 90))
 
 # %% [markdown]
 # Nobody told this model what a word is. It has read 200 kilobytes, one byte at a time, and learnt to guess the next
-# byte. Nothing in it is new to you, because every part is an exercise of chapters 2 to 11. What is new is that the
-# parts have to work together, and that you must be able to say whether a good number is an honest one.
+# byte. Little in it is new to you, because nearly every part rests on an exercise of chapters 2 to 11. What is new is
+# that the parts have to work together, and that you must be able to say whether a good number is an honest one.
 #
 # ## 12.1 What should it read?
 #
@@ -111,8 +110,8 @@ print(fill(paragraphs[100], 90))
 # A byte is a number from 0 to 255, so the model has 256 classes and needs no tokenizer. A tenth of the text, here
 # `rest`, is *held out*: we never train on it, we only measure on it. But which tenth should that be?
 #
-# **Predict.** Pages of the reference quote each other. If every tenth page is held out, what share of its 64-byte
-# stretches appears verbatim on the other pages: one in a thousand, one in a hundred, or one in ten?
+# **Predict.** If every tenth page is held out, what share of its 64-byte stretches appears verbatim on the other pages:
+# one in a thousand, one in a hundred, or one in ten?
 
 
 # %% facts=["12-held-out-pages-are-unseen"]
@@ -135,30 +134,31 @@ tenth = len(paragraphs) // 10
 print("the same, no paragraph twice:   ", seen_before(paragraphs[:-tenth], paragraphs[-tenth:]))
 
 # %% [markdown]
-# One stretch in eight does, and if you hold out the last tenth of the pages, it is still one in eleven. On such text a
-# model can score by remembering. The held-out part is new only if each paragraph is kept once. Check this for every
-# split, because data that look separate rarely are.
+# One stretch in eight does, because pages of the reference quote each other, and if you hold out the last tenth of the
+# pages, it is still one in eleven. On such text a model can score by remembering. The held-out part is new only if each
+# paragraph is kept once. Check this for every split, because data that look separate rarely are.
 #
 # What is a good loss? Before you train any network, count. A table of pairs says how often each byte follows each other
 # byte, a table of triples looks at the two bytes before, and so on. Here is the loss of such tables on the held-out
-# text, in nats per byte:
+# text, in nats per byte (a nat is what a natural logarithm gives, as in `cross_entropy`):
 
 # %% facts=["12-transformer-beats-counting"]
 print(f"knowing nothing: log 256 = {math.log(256):.2f}")
-for length, loss in enumerate(table_losses(text, rest, longest=6), 1):
-    print(f"{length} byte{'s' if length > 1 else ' '}  {loss:.2f}")
+for context, loss in enumerate(table_losses(text, rest, longest=6)):
+    print(f"table with {context} bytes of context: {loss:.2f}")
 
 # %% [markdown]
-# These tables are the rivals. If the model's loss is below 2.50, it uses more than one byte of context. If it is below
-# 1.45, the model is better than the best of these tables. (The table with six bytes gets worse because there is too
-# little text for it.)
+# These tables are the baselines. If the model's loss is below 2.50, it uses more than one byte of context. If it is
+# below
+# 1.45, the model is better than the best of these tables. (The last table gets worse because there is too little text
+# for it.)
 #
 # A model trains on *windows*: pieces of the text, each paired with the same piece shifted by one byte. As copies,
 # windows of 64 bytes would need 128 times the memory of the text. You know from chapter 2 that they need no memory at
 # all.
 #
 # **Now you know.** Hold out text that is really new, and count first, because a loss means something only next to a
-# rival.
+# baseline.
 
 # %% exercise="text-windows"
 
@@ -166,14 +166,13 @@ for length, loss in enumerate(table_losses(text, rest, longest=6), 1):
 # ## 12.2 Looking back only
 #
 # At each position the model predicts the next byte from the bytes up to that position. *Attention* is a weighted mean
-# over these bytes, and a *mask* says which positions it may look at. With one diagonal too many, the model can see the
-# answer.
+# over these bytes, and a *mask* says which positions it may look at.
 #
 # We train two small models for the same 200 steps. (`SmallLM` is a ready-made version of the model that you build in
 # this chapter.) The second model may look one byte ahead.
 #
-# **Predict.** The second model's loss falls far below that of the best table. Is that a triumph or a mistake? How would
-# you prove it without reading the code?
+# **Predict.** We then change the last of 32 bytes and mark with an X each position whose logits change. Which positions
+# are that in the first model, and which in the second, if information moves one byte back in each block?
 
 # %% facts=["12-low-loss-is-good"]
 torch.set_num_threads(1)  # a model this small doesn't need more
@@ -199,10 +198,12 @@ for diagonal in (0, 1):
     )
 
 # %% [markdown]
-# It is a mistake, and the marks prove it. Change a byte and see which outputs change: in an honest model, no output
-# before that byte changes. The test costs two forward passes and needs no training. The leaking model's loss is this
-# low even on *held-out* text, so held-out text doesn't protect you. The model still writes nonsense, because while it
-# writes there is no next byte to look at.
+# In the first model only the last position changes, in the second the last three, because its two blocks pass the
+# answer back one byte each. With one diagonal too many in its mask, the model sees the byte that it should predict, and
+# so its loss is far below that of the best table. Change a byte and see which outputs change: in a *causal* model, no
+# output before that byte does. The test costs two forward passes and needs no training. The leaking model's loss is
+# this low even on *held-out* text, so held-out text doesn't protect you. The model still writes nonsense, because while
+# it writes there is no next byte to look at.
 #
 # A mask has a second trap. Sequences of different length are padded, and the mask also covers the padding. Then a row
 # may have nothing left to look at.
@@ -246,7 +247,7 @@ print("scaled_dot_product_attention:", out.detach(), "gradient", query.grad)
 # embedding. *Tied* means that both use the same Parameter, not that their numbers are equal.
 #
 # **Predict.** Here are three ways to tie the weights. How many parameters does the optimizer get in each, and which
-# pairs are still tied after `copy.deepcopy`?
+# pairs share memory, before and after `copy.deepcopy`?
 
 
 # %% facts=["12-data-ties-weights"]
@@ -268,13 +269,13 @@ def same_memory(model: nn.ModuleDict) -> bool:
 for way in ("head.weight = emb.weight", "head.weight.data = emb.weight.data", "load_state_dict"):
     model = tied_by(way)
     parameters, copied = len(list(model.parameters())), copy.deepcopy(model)
-    tied, still = same_memory(model), same_memory(copied)
-    print(f"{way:36}{parameters} parameters, tied {tied!s:6}after deepcopy {still}")
+    shared, still = same_memory(model), same_memory(copied)
+    print(f"{way:36}{parameters} parameters, same memory {shared!s:6}after deepcopy {still}")
 
 # %% [markdown]
-# The first way gives the optimizer one parameter, and only this pair stays tied. The second way looks tied and isn't.
-# Two Parameters share one memory, so the optimizer steps it twice, and the next copy separates them. The third way only
-# copies the numbers. Assign the Parameter itself.
+# The first way gives the optimizer one parameter, and only this pair still shares memory in the copy. The second way
+# looks tied and isn't. Two Parameters share one memory, so the optimizer steps it twice, and the next copy separates
+# them. The third way only copies the numbers. Assign the Parameter itself.
 #
 # The shared weight has a second consequence. `nn.Embedding` draws its weights from N(0, 1). Used as a head, such a
 # table compares each byte's vector with the output, which still contains that very vector. So the logit of the byte
@@ -310,9 +311,9 @@ for spread in (1.0, 0.02):
 
 # %% facts=["12-loss-is-even"]
 start = as_text(rest).index("\n", 2000) + 1
-pieces = rest[start:].unfold(0, sister.length + 1, sister.length)[:3]
+pieces = rest[start:].unfold(0, small.length + 1, small.length)[:3]
 with torch.no_grad():
-    logits = sister(pieces[:, :-1]).transpose(1, 2)
+    logits = small(pieces[:, :-1]).transpose(1, 2)
     losses = F.cross_entropy(logits, pieces[:, 1:], reduction="none")
 for piece, loss in zip(pieces, losses, strict=True):
     print("\n" + as_text(piece[1:]))
@@ -320,10 +321,13 @@ for piece, loss in zip(pieces, losses, strict=True):
 print(f"mean {losses.mean():.1f}, median {losses.median():.1f}")
 
 # %% [markdown]
-# The large digits are at the beginnings of words. After a blank almost anything can follow, but the end of a word is
-# nearly certain. Half of all bytes cost less than half of the mean, and a few cost nine nats.
+# At the beginning of a word the digits rise, and towards its end they fall to 0: after a blank almost anything can
+# follow, but the end of a word is nearly certain. The largest digits are where a piece begins, because there the model
+# has no context, and inside the rare name `tb_frame`. Half of all bytes cost less than half of the mean, and a few cost
+# nine nats.
 #
-# Padding must not count, neither in the sum nor in the gradient, whatever its logits are.
+# If the pieces have different lengths, they are padded, and the padding must not count, neither in the sum nor in the
+# gradient, whatever its logits are.
 #
 # **Now you know.** Keep the loss of each position as long as you can, and take the mean last.
 
@@ -374,12 +378,11 @@ print("batches that the norm has counted:", norm.num_batches_tracked.item())
 # %% [markdown]
 # The price is a second forward pass, up to a third more arithmetic. And the second run must compute the same as the
 # first, or the gradient belongs to a different function. If the block has dropout, it must drop the same places again.
-# If the first run was under autocast, the second must be too, even though backward is called outside the region. The
-# last lines show that `torch.utils.checkpoint` takes care of this; if you write the second run yourself, you must do it
-# yourself. Nothing takes care of what the block *writes*: a BatchNorm counts the batch twice. And dropout on a GPU
-# draws from the GPU's own generator, so [that state](https://docs.pytorch.org/docs/stable/checkpoint.html) must be
-# restored as well. [Section 13.5](../13_memory_time/memory_time.ipynb) plans which parts of a model are worth
-# checkpointing.
+# If the first run was under autocast, the second must be too, even though backward is called outside the region.
+# `torch.utils.checkpoint` does both (the last lines show it for autocast), and on a GPU it also restores [the state of
+# the GPU's own generator](https://docs.pytorch.org/docs/stable/checkpoint.html). If you write the second run yourself,
+# you must do all of it yourself. Nothing takes care of what the block *writes*: a BatchNorm counts the batch twice.
+# [Section 13.5](../13_memory_time/memory_time.ipynb) plans which parts of a model are worth checkpointing.
 #
 # **Now you know.** You can choose what to do for backward: keep results in memory, or compute them again.
 
@@ -416,10 +419,10 @@ for step in range(6):
 
 # %% [markdown]
 # Where would you look first? Don't start at the head, although the loss comes from there, because the head only passes
-# on what it gets. Go through the layers in the order in which they *run*, and start at the first that leaves the range.
-# That layer need not be the cause. In step 1 it is `emb`, which did nothing wrong: one step with a rate of 1000 threw
-# *all* weights far away, and `emb` is merely the first layer to run with its new weights. A single layer is the cause
-# only if no other layer's weights changed in this way.
+# on what it gets. Go through the layers in the order in which they *run*, and start at the first whose output is too
+# large. That layer need not be the cause. In step 1 it is `emb`, which did nothing wrong: one step with a rate of 1000
+# threw *all* weights far away, and `emb` is merely the first layer to run with its new weights. A single layer is the
+# cause only if no other layer's weights changed in this way.
 #
 # **Predict.** A monitor checks `if size > 10` and stays silent, although the loss is nan. Why?
 
@@ -431,7 +434,7 @@ print(size > 10, size <= 10, not size <= 10)
 # Every comparison with nan is False, so `size > 10` is False as well. Write the condition that must hold, and negate
 # it.
 #
-# **Now you know.** Look first at the first layer, in running order, that leaves the range. And make sure that your
+# **Now you know.** Look first at the first layer, in running order, whose output is too large. And make sure that your
 # monitor notices nan.
 
 # %% exercise="find-exploder"
@@ -487,15 +490,15 @@ print("mean over all targets:  ", round(torch.cat(losses).mean().item(), 2))
 # The five targets count as much as the twenty-four. Count the targets of *all* parts first, then divide each part's sum
 # by that number.
 #
-# The forward pass may run in bfloat16, but the loss should not. Here are the sister's logits for one window under
+# The forward pass may run in bfloat16, but the loss should not. Here are the small model's logits for one window under
 # autocast, and the loss computed from them:
 
 # %%
 piece = rest[:33]
 with torch.no_grad():
-    exact = sister(piece[None, :-1])[0]
+    exact = small(piece[None, :-1])[0]
     with torch.autocast("cpu", torch.bfloat16):
-        half = sister(piece[None, :-1])[0]
+        half = small(piece[None, :-1])[0]
 print("logits:", half.dtype, f"largest difference {(half - exact).abs().max():.2f}")
 print(f"loss of the exact logits:       {F.cross_entropy(exact, piece[1:]).item():.3f}")
 print(f"loss of these, in float32:      {F.cross_entropy(half.float(), piece[1:]).item():.3f}")
@@ -505,9 +508,9 @@ print(f"{nats:.3f} nats = {nats / math.log(2):.3f} bits per byte = perplexity {m
 
 # %% [markdown]
 # The logits lose a little precision. Their loss in float32 hardly changes, because the noise of many logits averages
-# out. A loss computed in bfloat16 has only three digits and changes more. So run the forward pass under autocast, leave
-# autocast, call `.float()`, and then compute the loss. (The last line has the units used in papers. A loss in nats
-# divided by log 2 is in bits, and its exponential is the *perplexity*.)
+# out. A loss computed in bfloat16 has only three digits and changes more. So run the forward pass under autocast, and
+# call `.float()` on the logits before the loss. (The last line has the units used in papers. A loss in nats divided by
+# log 2 is in bits, and e to the loss in nats is the *perplexity*, here per byte.)
 #
 # **Now you know.** Divide by the number of all targets in the batch, once. Clip the finished gradient, once. And call
 # `.float()` on the logits before the loss: inside autocast `cross_entropy` does that for you, outside it computes in
@@ -544,8 +547,9 @@ print("close:", torch.allclose(whole, quarters, rtol=1e-4, atol=1e-5))
 
 # %% [markdown]
 # Only the first claim holds to the last bit. A resumed run does the same operations in the same order, so every bit can
-# agree. Test for exactly that, because no weaker test finds every forgotten state. Four quarters, or four processes,
-# add in a different order, and floating-point sums depend on the order, so compare them with a tolerance.
+# agree. (In the cell, the same batch twice stands in for it.) Test for exactly that, because no weaker test finds every
+# forgotten state. Four quarters, or four processes, add in a different order, and floating-point sums depend on the
+# order, so compare them with a tolerance.
 #
 # **Now you know.** If the operations and their order are the same, test for equality. If the order differs, test with a
 # tolerance, and say how large it is.
@@ -576,7 +580,7 @@ print("close:", torch.allclose(whole, quarters, rtol=1e-4, atol=1e-5))
 
 # %%
 example, batch_only = (torch.zeros(2, 5, dtype=torch.int64),), ({0: "batch"},)
-program = torch.onnx.export(sister.eval(), example, dynamic_shapes=batch_only, verbose=False)
+program = torch.onnx.export(small.eval(), example, dynamic_shapes=batch_only, verbose=False)
 file = program.model_proto.SerializeToString()
 session = ort.InferenceSession(file, providers=["CPUExecutionProvider"])
 name = session.get_inputs()[0].name
@@ -601,7 +605,7 @@ def go_on(prompt: str, count: int, temperature: float, seed: int) -> str:
     ids, dice = as_ids(prompt), torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for _ in range(count):
-            logits = sister(ids[None, -sister.length :])[0, -1]
+            logits = small(ids[None, -small.length :])[0, -1]
             probabilities = (logits / temperature).softmax(0)
             ids = torch.cat([ids, torch.multinomial(probabilities, 1, generator=dice)])
     return as_text(ids)
@@ -611,25 +615,25 @@ for temperature in (0.05, 0.7, 1.5):
     print(f"{temperature}: {go_on('A function ', 80, temperature, seed=0)}\n")
 
 # %% [markdown]
-# At a temperature near zero the model repeats what is likeliest, and soon repeats itself. At a high temperature it
-# draws bytes that were unlikely for good reasons. The usual remedy is the *nucleus* of chapter 3: draw only among the
-# fewest bytes that together have, say, 90 per cent.
+# At a temperature near zero the model writes what is likeliest. At a high temperature it draws bytes that were unlikely
+# for good reasons. The usual remedy is the *nucleus* of chapter 3: draw only among the fewest bytes that together have,
+# say, 90 per cent.
 #
 # **Predict.** A function calls `generator.manual_seed(0)` before it draws each byte, so that its text can be repeated.
-# Can it be repeated?
+# What will the text look like?
 
 # %%
 for prompt in ("A function ", "The statement "):
     ids, dice = as_ids(prompt), torch.Generator()
     with torch.no_grad():
         for _ in range(60):
-            chances = sister(ids[None, -sister.length :])[0, -1].softmax(0)
+            chances = small(ids[None, -small.length :])[0, -1].softmax(0)
             ids = torch.cat([ids, torch.multinomial(chances, 1, generator=dice.manual_seed(0))])
     print(as_text(ids))
 
 # %% [markdown]
-# Yes, the text can be repeated, but it is useless. Every byte is drawn with the same random numbers, so the same few
-# bytes are favoured in each draw, and the text soon runs in a circle. Seed once, outside the loop.
+# It can be repeated, but it is useless. Every byte is drawn with the same random numbers, so the same few bytes are
+# favoured in each draw, and the text soon runs in a circle. Seed once, outside the loop.
 
 # %% exercise="write-on"
 
@@ -651,15 +655,15 @@ my_model = write_own_model(folder, globals())
 # The cell trains for a few minutes on one core (or on a GPU, if there is one). It draws the curve as it trains, a point
 # for each round of 50 steps. The square button stops it; run the cell again, and it continues from the last save. On a
 # processor without instructions for bfloat16, where the same steps would take twenty minutes, it trains in float32 and
-# says so. (`python my_model/my_model.py` in a terminal does the same.) The course's own tests make 4 rounds of 5 steps,
-# which is the curve that you see before you run the cell.
+# says so. (`python my_model/my_model.py` in a terminal does the same.) The curve that you see before you run the cell
+# is that of a test run of 20 steps.
 
 # %% varies="the run is yours"
 run = long_run(my_model, folder)
 
 # %% [markdown]
-# Compare the last number with the tables. A run with the course's own parts ended at 1.27, which is better than any
-# counting. Then compare it with your own next idea: change WIDTH, LAYERS or PEAK in a copy of the file.
+# Compare the last number with the tables. A run with the course's own parts ended at 1.27, which is better than the
+# best of these tables. Then compare it with your own next idea: change WIDTH, LAYERS or PEAK in a copy of the file.
 
 # %% [markdown]
 # ### What is yours now

@@ -2,7 +2,8 @@
 # # Where memory and time go
 #
 # "CUDA out of memory" and "why is my step so slow" are both questions of *when*: when is a tensor freed, and when does
-# Python have to wait for the GPU? You can count both without a GPU and without a clock. After this chapter you can
+# Python have to wait for the GPU? You can answer both by counting, without a GPU and without a clock. After this
+# chapter you can
 #
 # - say after which operation a step needs the most memory, and what keeps each tensor alive at that moment;
 # - explain an out-of-memory error that comes with half of the memory free, and find its cause in a snapshot;
@@ -14,9 +15,8 @@
 # 6](../06_hooks/hooks.ipynb) moved the optimizer's step into backward, and [section
 # 12.5](../12_language_model/language_model.ipynb) checkpointed a block by hand. This chapter continues from there.
 #
-# How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
-# exercise, write your answer in the answer cell and run it. Then click on the grey line below it, the check cell, and
-# also run that. It tells you at once whether your answer is right, and if not, what is wrong and why.
+# How it works: answer each *Predict* question before you run the cell below it (Shift + Enter). In an exercise, run
+# your answer cell, then the check cell, the grey line below it, which says what is right or wrong and why.
 
 # %% setup=true
 import contextlib
@@ -170,8 +170,9 @@ print("del y: ", measured(lambda: three_iterations(True))[1] // mib, "MiB")
 
 # %% [markdown]
 # Six MiB are alive at the peak, and three with `del y`. The name refers to the old result until the new one is
-# complete, so two whole graphs are alive at once. For the same reason, `out = model(x); out.sum().backward()` needs one
-# more activation at its peak than `model(x).sum().backward()`, because backward can't free what a name refers to.
+# complete, so two whole graphs are alive at once. For the same reason, `out = model(x); out.sum().backward()` may need
+# one more activation at its peak than `model(x).sum().backward()`, namely if the last layer doesn't keep its result,
+# because backward can't free what a name refers to.
 
 # %% [markdown]
 # **Now you know.** The peak is one moment of a step. Find the operation after which it is reached, then ask what keeps
@@ -303,6 +304,9 @@ print("after gc.collect():", "gone" if references[-1].expired() else "alive")
 # driver. It gets large pieces from the driver, called *segments*, and cuts them into *blocks*. It keeps a freed block
 # for the next tensor. Free neighbours in a segment are merged.
 #
+# *Allocated* is what tensors occupy, *reserved* is what was taken from the driver. Requests are rounded up to multiples
+# of 512 bytes, and small ones share segments of 2 MiB.
+#
 # **Predict.** A tensor of one number is the first on a GPU. How many bytes are allocated, and how many are reserved?
 
 # %%
@@ -310,9 +314,9 @@ stage = blocks_after([("alloc", "x", 4 / mib)], 1)
 print("allocated", stage.allocated, "reserved", stage.reserved)
 
 # %% [markdown]
-# 512 bytes are allocated and 2 MiB reserved. Requests are rounded up to 512 bytes, and requests of up to 1 MiB share
-# segments of 2 MiB. This is a simulation that follows the rules in the allocator's source. On an H200 we compared it
-# with the real allocator in 300 random histories, and after each event all segments and blocks were the same.
+# 512 bytes are allocated and 2 MiB reserved. (Requests of up to 1 MiB count as small.) This is a simulation that
+# follows the rules in the allocator's source. On an H200 we compared it with the real allocator in 300 random
+# histories, and after each event all segments and blocks were the same.
 
 # %% [markdown]
 # The explorer shows segments as rows of blocks. It opens with the trace *in pieces*, which leads to the opening
@@ -348,8 +352,8 @@ blocks_explorer()
 # `torch.cuda.memory._record_memory_history()` switches on a recording, and `_dump_snapshot("step.pickle")` writes what
 # the last section drew to a file: the segments with their blocks, and a list of events with stack frames. (The viewer
 # at `pytorch.org/memory_viz` draws such a file.) The snapshot below was recorded on an H200. It shows the first step of
-# Linear(512, 2048), ReLU, Linear(2048, 512) with Adam and a batch of 1024. Forward and backward had run once before, so
-# that the libraries already had their workspaces.
+# Linear(512, 2048), ReLU, Linear(2048, 512) with Adam and a batch of 1024. Before the recording, forward and backward
+# had run once to create the libraries' workspaces.
 #
 # **Predict.** Which line has the most memory at the peak: `loss.backward()`, `optimizer.step()`, or a line of forward?
 
@@ -446,7 +450,7 @@ for behind in ([], [nn.LayerNorm(64)], [nn.Dropout(0.1)]):
     print(f"{growth(block):.3f} for", ", ".join(type(layer).__name__ for layer in block))
 
 # %% [markdown]
-# It grows by a sixth or by a third, depending on how the block ends. Folklore knows only the third. The second run
+# It grows by a sixth or by a third, depending on how the block ends. The usual rule of thumb is a third. The second run
 # stops as soon as everything that was kept exists again, so a product at the very end of a block isn't repeated, and
 # the first of the three blocks costs a sixth more. If something after the product keeps a tensor for backward, as
 # LayerNorm keeps its input and Dropout its mask, the block costs a third more. (Here the input needs a gradient. In a
@@ -506,7 +510,7 @@ print("4 segments, with FLOPs counted: half as much again:", more)
 # ## 13.6 Two lanes
 #
 # Python queues kernels, and the GPU works on them (section 1.4 showed what that means for errors). The time of a step
-# is neither the sum nor the maximum of the two, because it depends on where Python waits.
+# is neither the sum nor the maximum of Python's time and the GPU's, because it depends on where Python waits.
 #
 # **Predict.** A step makes 44 calls that take 6 µs each to queue: 40 kernels of 4 µs, then 4 of 300. How long do three
 # steps take? And how long if the last call of each step waits, as `loss.item()` does?
@@ -566,7 +570,7 @@ for name, line in {
 #
 # On a real GPU, `torch.cuda.set_sync_debug_mode("warn")` names the waits. We tried it on an H200 with 144 lines, each
 # after a kernel of 12 ms. It missed two waits, `synchronize()` itself and a copy to the CPU with `non_blocking=True`
-# that waited anyway. It was right about all the other lines. Printing a tensor of 200 numbers waited 444 times.
+# that waited anyway. It was right about all the other lines.
 #
 # A virtual GPU shows what a real step looks like in two lanes. Its numbers are round and invented: 6 µs a call, 400
 # TFLOP/s, 2 TB/s.
@@ -663,10 +667,11 @@ for name, pair in orders.items():
     print(f"{name}: {total // (2 * 8 * 64 * 64)} products")
 
 # %% [markdown]
-# It has formulas for some operations and counts 0 for the others, such as matrix times vector, LSTM, and on torch 2.13
-# attention on the CPU, which 2.15 counts (the table at the end has the proof). The rule "6 FLOPs for each parameter and
-# token" is 2 for forward, 2 for the gradient of the input and 2 for that of the weight. A frozen layer after a trained
-# one saves only the last two.
+# It has formulas for some operations and counts 0 for the others, such as matrix times vector and LSTM. The cell counts
+# attention on meta, because on torch 2.13 there is no formula for attention on the CPU; 2.15 has one (the table at the
+# end has the proof). The rule "6 FLOPs for each parameter and token" is 2 for forward, 2 for the gradient of the input
+# and 2 for that of the weight. A frozen layer after a trained one saves only the last two. (Without a frozen layer, the
+# two layers above make 5 products: 2 forward, 2 for the weights and 1 for the input of the second layer.)
 #
 # This is the network of the next exercise, in which every product is written out.
 

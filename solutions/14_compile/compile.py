@@ -1,9 +1,8 @@
 # %% [markdown]
 # # torch.compile: captured, guarded, broken
 #
-# `torch.compile` works like a notary. It reads one call of your function and writes down the tensor operations
-# (captured) and everything that it took for granted (guarded). Where it can't read on, Python takes over (broken).
-# After this chapter you can
+# `torch.compile` records one call of your function: its tensor operations (captured) and what they depended on
+# (guarded). Where it can't follow, Python runs the line (a break). After this chapter you can
 #
 # - write a backend, and so see, count and replace what is captured;
 # - predict how many graphs a sequence of calls makes, and name the guard that failed;
@@ -18,9 +17,8 @@
 # guards, bytes. Nothing is timed (section 14.8 quotes one measurement), and you need no C++ compiler: the backends are
 # functions of our own, "eager" and "aot_eager".
 #
-# How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
-# exercise, write your answer in the answer cell and run it; then click on the grey line below it, the check cell, and
-# run that too. It says at once what is right, or what is wrong and why.
+# How it works: answer each *Predict* question before you run the cell below it (Shift + Enter). In an exercise, run
+# your answer cell, then the check cell, the grey line below it, which says what is right or wrong and why.
 
 # %% setup=true
 import contextlib
@@ -105,12 +103,12 @@ for line in warning.splitlines()[:3:2]:
 
 # %% [markdown]
 # Eight graphs were made, and then a warning came: the limit was hit, and the last reason is `self.step == 7`. From call
-# 9 on *nothing is compiled any more*. There is no error; the module has become slower than before, and eight
-# compilations were paid for. (The full message recommends a setting that makes symbols of such ints. This chapter looks
-# for the constant instead.) Two questions remain. What is a graph, and what does `self.step == 7` have to do with it?
+# 9 on *nothing is compiled any more*. There is no error; the module runs as if it were not compiled, and eight
+# compilations were paid for. (The full message recommends a setting for such ints. This chapter looks for the constant
+# instead.) Two questions remain. What is a graph, and what does `self.step == 7` have to do with it?
 #
 # The picture shows the way of a call. An entry of the cache is a callable with its guards, and each function has at
-# most eight entries.
+# most eight entries. (In messages, 0/7 is the eighth entry, number 7, of the first function, number 0.)
 
 # %%
 compile_way()
@@ -173,7 +171,9 @@ def graph_of_first(function: Callable, *args: object) -> fx.Graph:
 
 
 for node in graph_of_first(lambda x: torch.relu(x) + F.relu(x) + x.relu(), torch.ones(3)).nodes:
-    print(f"{node.op:14} {getattr(node.target, '__name__', node.target)}")
+    name = getattr(node.target, "__name__", node.target)
+    place = f" of {node.target.__module__}" if callable(node.target) else ""
+    print(f"{node.op:14} {name}{place}")
 
 layer = nn.Linear(2, 2)
 nodes = graph_of_first(layer, torch.ones(2)).nodes
@@ -195,7 +195,7 @@ print("inputs of a Linear:", [node.name for node in nodes if node.op == "placeho
 # %% [markdown]
 # ## 14.2 Guards, and the cache behind them
 #
-# Everything that tracing reads becomes a condition, a *guard*. In the next call, the entries of the cache are tried in
+# Most of what tracing reads becomes a condition, a *guard*. In the next call, the entries of the cache are tried in
 # turn, and the first one whose guards hold runs. If there is none, the function is compiled once more.
 #
 # To see why a function was compiled again, set the environment variable `TORCH_LOGS=recompiles`. Here we collect the
@@ -211,8 +211,8 @@ for number, reason in enumerate(reasons(log), 2):
     print(f"call {number}:", reason.replace("; ", "\n        "))
 
 # %% [markdown]
-# The second call failed the guard `s == 2` of entry 0/0. Each later call lists one reason for each entry that was
-# tried. The entry that was hit last is tried first.
+# The second call failed the guard `s == 2` of entry 0/0, the first entry of the function. Each later call lists one
+# reason for each entry that was tried. The entry that was hit last is tried first.
 #
 # **Predict.** A function is called with grad, under `no_grad`, and with grad again. How many graphs does that make? And
 # does another seed make a new graph, or another number of threads?
@@ -265,7 +265,7 @@ print("another key:        ", graphs_after(lambda x, q: x + q["a"], *[(x, q) for
 #
 # | always guarded | guarded if it was read | not guarded |
 # |---|---|---|
-# | dtype, device, shape, strides, class of a tensor in use | strings, flags | the numbers in a tensor |
+# | dtype, device, sizes (14.4), strides, class of a tensor in use | strings, flags | the numbers in a tensor |
 # | its requires_grad; whether two arguments are one tensor | lengths of lists | other keys of a dict |
 # | grad mode, autocast, default dtype | `self.training` in Dropout | `self.training` in Linear |
 # | deterministic algorithms, number of threads | `os.environ["X"]`, if X was set | `os.getenv("X")`, the seed |
@@ -301,7 +301,6 @@ cache_explorer()
 # never are, and the last column lists what else isn't.
 
 # %% exercise="what-happened"
-# %% exercise="how-many-graphs"
 
 # %% [markdown]
 # ## 14.3 The limit
@@ -310,7 +309,8 @@ cache_explorer()
 # not to the wrapper that `torch.compile` returned.
 #
 # **Predict.** Twelve modules of one class are compiled separately. Each has a different int, which forward reads. How
-# many graphs do they make together? And how many do six modules make that differ only in their weights?
+# many graphs do they make together? And how many do six modules make that differ in their weights and in an index that
+# forward doesn't read?
 
 
 # %% facts=["14-limit-is-shared", "14-same-block", "14-limit-raises"]
@@ -458,6 +458,8 @@ print("fixed:     ", graphs_after(fixed, *[(torch.ones(4), cache, n) for n in po
 #
 # **Now you know.** From the second value on, a size is a symbol. 0 and 1 never are.
 
+# %% exercise="how-many-graphs"
+
 # %% exercise="one-graph-for-all-sizes"
 
 # %% [markdown]
@@ -597,7 +599,7 @@ breaks_explorer()
 # %% exercise="mend-the-breaks"
 
 # %% [markdown]
-# ## 14.6 Once, every time, never again
+# ## 14.6 What runs once, and what runs in every call
 #
 # What a function does to Python's objects is repeated after each run of the graph. What was decided while tracing is
 # never asked again, unless a guard asks it.
@@ -673,7 +675,7 @@ with fresh_compiler():
 #
 # The table at the end has known wrong results of 2.13, each with a proof: inputs that overlap but were apart in the
 # first call, a method that is replaced on its class, and a tensor operation that fails inside a `try`. Newer releases
-# correct some of them. An exception that Python itself raises is not among them. It is captured, in one graph:
+# correct some of them. An exception raised by your own Python code is captured correctly, in one graph:
 
 
 # %% facts=["14-try-around-op"]
@@ -696,8 +698,9 @@ with fresh_compiler():
 # %% [markdown]
 # ## 14.7 Forward and backward, cut apart
 #
-# AOTAutograd stands between Dynamo and most backends. It traces forward and backward together, removes what writes in
-# place, and cuts the joint graph in two. What crosses the cut is kept for backward.
+# Dynamo, the part of PyTorch that traces Python, hands its graph to most backends through *AOTAutograd*. It traces
+# forward and backward together, removes what writes in place, and cuts the joint graph in two. What crosses the cut is
+# kept for backward.
 #
 # **Predict.** `x.sin().sin().sin()` keeps three tensors without a compiler. Can a cut keep fewer?
 
@@ -736,8 +739,9 @@ with fresh_compiler():
 
 # %% [markdown]
 # It can. The default partition keeps what PyTorch keeps without a compiler, which is x and two results of 1200 bytes
-# each. The min-cut keeps x alone and computes two sines again. The backward half goes to its compiler at the first
-# `backward()`, or at once if sizes are symbols.
+# each. The *min-cut* chooses the cut that keeps the fewest bytes, and computes cheap results again: here it keeps x
+# alone and computes two sines again. The backward half goes to its compiler at the first `backward()`, or at once if
+# sizes are symbols.
 
 # %% facts=["14-functional", "14-double-backward"]
 with fresh_compiler():
@@ -759,12 +763,14 @@ with fresh_compiler():
     (g,) = torch.autograd.grad(squared(y), y, create_graph=True)
     error_of(lambda: torch.autograd.grad(g.sum(), y), lines=1)
     inside = torch.compile(torch.func.grad(lambda x: (x.sin() ** 2).sum()), backend="aot_eager")
-    print(inside(torch.ones(3)))
+    (second,) = torch.autograd.grad(inside(y).sum(), y)
+    print("second derivative:", second.tolist())
+    print("2 cos(2y):        ", (2 * (2 * y).cos()).tolist())
 
 # %% [markdown]
 # No in-place operation is left: `add_` has become `add`. Its result is the first of the two that are returned, and
-# AOTAutograd copies it into the input. Double backward raises an error; compile the gradient itself instead, as in the
-# last line.
+# AOTAutograd copies it into the input. Double backward raises an error; compile the gradient itself instead, and
+# differentiate that, as in the last line.
 #
 # `loss.backward()` inside a compiled function is a break. A whole step (zero_grad, forward, backward, step) makes two
 # graphs, and later steps add none.

@@ -244,8 +244,8 @@ batch_anatomy_explorer()
 # %% [markdown]
 # ### The path of an optimizer
 #
-# Move *lr* up by one notch, and it diverges. Then find the momentum that gets there soonest with half that rate. From
-# [chapter 11](11_training_loop/training_loop.ipynb).
+# Move *lr* up by one notch, and SGD diverges. Then find the momentum that reaches the minimum soonest with half that
+# rate. From [chapter 11](11_training_loop/training_loop.ipynb).
 
 # %%
 optimizer_explorer()
@@ -275,8 +275,8 @@ step_memory_explorer()
 # %% [markdown]
 # ### A caching allocator and its blocks
 #
-# Press *next event* to the end, which is out of memory with 2 MiB in use. Then choose *emptied early*. From [chapter
-# 13](13_memory_time/memory_time.ipynb).
+# Press *next event* until the last one fails, out of memory with 2 MiB in use. Then choose *emptied early*. From
+# [chapter 13](13_memory_time/memory_time.ipynb).
 
 # %%
 blocks_explorer()

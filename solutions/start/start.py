@@ -36,8 +36,8 @@ print(torch.tensor(5) / 2)
 print(torch.tensor(5) // 2)
 
 # %% [markdown]
-# The first line prints 2.5, because `/` divides and gives a fraction even for integers. The second prints 2, because
-# `//` rounds down.
+# The first line prints `tensor(2.5000)`, that is, 2.5, because `/` divides and gives a fraction even for integers. The
+# second prints 2, because `//` rounds down.
 #
 # **3. Solve an exercise.** It begins with its title and a line that says what to expect (the kind, the difficulty, the
 # time, the points). Then come the task and the *contract*, which says exactly what your answer must do. Below are the
@@ -69,7 +69,7 @@ print(torch.tensor(5) // 2)
 # | command | what it does |
 # |---|---|
 # | `torchkata solution segment-mean` | shows the author's solution, once yours is right (`--peek`: before that) |
-# | `torchkata reset segment-mean` | restores the stub; your answer stays below, as text |
+# | `torchkata reset segment-mean` | restores the answer cell as it was at first; your answer stays below, as text |
 # | `torchkata check 03` | runs your saved answers and shows a verdict and points for each exercise |
 # | `torchkata review` | asks ten questions about what you have read (`--exercise`: a solved exercise again) |
 # | `torchkata update` | brings your notebooks, with your answers, to a newer release |
@@ -82,7 +82,7 @@ print(torch.tensor(5) // 2)
 #
 # The chapters build on each other, and each says at the top what you need from earlier ones. If you want to play first,
 # open the [gallery of explorers](gallery.ipynb), which has every interactive picture of the course on one page. The
-# [review page](review.ipynb) asks you ten questions about what you have read, just before you would forget it.
+# [review page](review.ipynb) asks you ten questions about what you have read, timed so that you don't forget it.
 #
 # The course leads to your own language model. At the end of chapter 12 you have `my_model.py`, put together from your
 # answers; the model that it trained, as an ONNX file; and `my_model.html`, a page with its loss curve and its texts.

@@ -2,9 +2,9 @@
 
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from textwrap import wrap
+from textwrap import indent, wrap
 
 WIDTH = 90  # letters of a line on a page; on a rank "rank 0 │ " stands before it
 # PyTorch adds to some messages where in its C++ source they arose, which differs from build to build
@@ -27,6 +27,26 @@ def error_of(function: Callable[[], object], lines: int = 3) -> None:
         print(_headline(type(error), str(error), lines))
         return
     raise AssertionError("error_of: an error was expected, but nothing was raised")
+
+
+def results_of(calls: Mapping[str, Callable[[], object]], lines: int = 3) -> None:
+    """Make each of the calls and print what comes out, a value or an error, so that the code doesn't tell which.
+
+    Args:
+        calls: from the call as a reader should see it to a function that makes it. A tensor that it returns is
+            printed as a list, anything else as Python prints it.
+        lines: how many lines of an error's message to print.
+    """
+    from torch import Tensor
+
+    for written, call in calls.items():
+        try:
+            result = call()
+        except Exception as error:
+            shown = _headline(type(error), str(error), lines)
+        else:
+            shown = str(result.tolist() if isinstance(result, Tensor) else result)
+        print(written, indent(shown, "    "), sep="\n")
 
 
 def warning_of(function: Callable[[], object], lines: int = 3) -> None:

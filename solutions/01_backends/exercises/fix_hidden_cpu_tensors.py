@@ -4,8 +4,7 @@
 # fix · solid · 15 min · 3 points
 #
 # This tagger (a GRU cell, with a fixed sine offset for each time step) works on the laptop. After `model.to(device)`,
-# or after `model.double()`, it fails or computes with the wrong tensors, because part of it did not move. Fix it. (In
-# Exercise 12.3, the mask of a language model has the same problem.)
+# or after `model.double()`, it fails or computes with the wrong tensors, because part of it did not move. Fix it.
 #
 # **Contract**
 #

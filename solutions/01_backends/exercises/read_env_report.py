@@ -22,8 +22,8 @@
 #   - `hidden-by-env`: `visible_devices` (CUDA_VISIBLE_DEVICES) leaves no card;
 #   - `driver-too-old`: the major CUDA number of the driver is below that of the build;
 #   - `unknown`: none of the above.
-# - Versions look like `2.13.0`, `2.13.0+cpu` or `2.14.0.dev20260101+cu126`. `needs_torch` has two or three numbers, and
-#   is never the release that a dev build precedes.
+# - Versions look like `2.13.0`, `2.13.0+cpu` or `2.14.0.dev20260101+cu126`. `needs_torch` has two or three numbers. A
+#   dev build of 2.14 is never compared with 2.14 itself.
 # - `visible_devices` is None (nothing is hidden) or a comma-separated list of card numbers, with or without spaces.
 #   Reading stops at the first entry that is not a card of this machine. So `''`, `'-1'`, `'-1,0'` and, with two cards,
 #   `'5'` hide everything; `'0,5'` leaves card 0. An empty entry is not a card either, and no number occurs twice.
@@ -165,7 +165,7 @@ with check("read-env-report") as test:
     test("a driver, but no card")
     judge("no-card", a_switch, **nothing, cards=0)
 
-    test("torch 2.8.0 on a laptop without a driver that needs 2.9: the version comes first")
+    test("torch 2.8.0 where 2.9 is needed, and no driver: the version comes first")
     version_first = mistake(
         "The report needs a newer torch, and `needs_torch` comes before all other reasons.", stage="value"
     )

@@ -4,8 +4,8 @@
 # implement · solid · 12 min · 3 points
 #
 # `"cuda" if torch.cuda.is_available() else "cpu"` is copied into every script. It knows only one kind of accelerator,
-# its result never equals `tensor.device`, and a typo on the command line is noticed a thousand lines later. Write the
-# function that decides once, at the start.
+# its result never equals `tensor.device`, and a GPU that doesn't exist is noticed only when the first tensor is created
+# there. Write the function that decides once, at the start.
 #
 # `counts` says how many devices of each kind the machine has, such as `{"cuda": 2}`, `{"mps": 1}` or `{}`; `current` is
 # the index of the current one. This makes it possible to test the function without a GPU.
@@ -14,7 +14,8 @@
 #
 # - `spec=None`: the first of cuda, xpu, mps of which there is at least one, otherwise the CPU.
 # - The result is a torch.device that equals `.device` of a tensor allocated there. So cuda, xpu and mps without an
-#   index get the index `current`; the CPU, even if written as `cpu:0`, is `torch.device("cpu")`; `meta` always exists.
+#   index get the index `current`; the CPU and `meta`, even if written as `cpu:0` or `meta:0`, have no index; `meta`
+#   always exists.
 # - What cannot work here raises ValueError with the spec in its message: an unknown kind, a kind with no device, an
 #   index that is too large or negative. A device that was asked for is never replaced by the CPU.
 # - Strings and torch.device objects are accepted. Don't call `torch.cuda` or `torch.accelerator`, and don't change

@@ -14,7 +14,8 @@
 # **Contract**
 #
 # - `bytes_kept(*tensors)`: the sizes in bytes of all *distinct storages* behind the tensors, summed. Views of one
-#   storage count once, even if they begin at different places. No tensors: 0. Don't use a deprecated API.
+#   storage count once, even if they begin at different places. No tensors: 0. Use `untyped_storage()`, not the
+#   deprecated `storage()`.
 # - `compact(t)`: t itself if its storage is no larger than t.numel() * t.element_size() bytes; otherwise a tensor with
 #   equal shape, dtype and values whose storage is no larger than that. The result stays in the autograd graph.
 # - Neither function changes its arguments.

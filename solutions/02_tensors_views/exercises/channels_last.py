@@ -31,7 +31,7 @@
 #
 # They are H\*W\*C = 105, 1, W\*C = 21 and C = 3. H and W merge, since 21 = 7 · 3; C and H don't. Functions that compare
 # or copy by *index* (`equal`, `flatten`) work whatever the layout is; `clone` keeps it, and `contiguous` replaces it by
-# the row-major one. Nobody takes a step along a dimension of size 1, so its stride can't spoil either order.
+# the row-major one. The stride of a dimension of size 1 is never used, so it can't spoil either order.
 #
 # </details>
 

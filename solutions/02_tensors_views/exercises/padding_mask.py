@@ -4,8 +4,7 @@
 # fix · warm-up · 8 min · 1 point
 #
 # A batch of sequences of different lengths needs a mask that says which positions are real. This one was meant to save
-# memory. For lengths [3, 1, 2], every row is [True, False, False], without an error or a warning. Fix it. (Exercise
-# 12.2 uses such a mask in attention.)
+# memory. For lengths [3, 1, 2], every row is [True, False, False], without an error or a warning. Fix it.
 #
 # **Contract**
 #

@@ -4,8 +4,7 @@
 # implement · long · 18 min · 3 points
 #
 # Moving averages, frames of audio and patches of a long sequence all begin with overlapping windows. If you copy them,
-# they need `size` times the memory; with the right strides they need none. (In Exercise 12.1, everything that a
-# language model reads comes from such windows.)
+# they need `size` times the memory; with the right strides they need none.
 #
 # **Contract**
 #

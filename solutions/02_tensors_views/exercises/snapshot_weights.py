@@ -16,9 +16,9 @@
 #
 # **Contract**
 #
-# - The snapshot contains everything that `model.state_dict()` contains (parameters and persistent buffers, with the
-#   same keys, values, dtypes and devices), as copies. Later training, in-place writes or `load_state_dict` on the model
-#   do not change them.
+# - The snapshot contains everything that `model.state_dict()` contains (the parameters, and registered tensors that
+#   aren't trained, such as the statistics of a batch norm; with the same keys, values, dtypes and devices), as copies.
+#   Later training, in-place writes or `load_state_dict` on the model do not change them.
 # - The copies don't require grad and keep no graph. The model itself is not changed; `model.load_state_dict(snapshot)`
 #   restores it.
 # - Two snapshots are independent of each other.

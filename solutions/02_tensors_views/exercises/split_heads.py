@@ -4,10 +4,9 @@
 # debug · solid · 15 min · 3 points
 #
 # Multi-head attention cuts the channels of every position into h heads of D channels each, and later joins them again.
-# The code below has one silent bug and one loud one. `split_heads` is wrong silently: a model trains with it, without
-# an error, but its heads get scrambled channels. `merge_heads` raises on attention's output: "view size is not
-# compatible with input tensor's size and stride (at least one dimension spans across two contiguous subspaces). Use
-# .reshape(...) instead." Fix both.
+# In the code below, `split_heads` is wrong silently: a model trains with it, without an error, but its heads get
+# scrambled channels. `merge_heads` raises on attention's output: "view size is not compatible with input tensor's size
+# and stride (at least one dimension spans across two contiguous subspaces). Use .reshape(...) instead." Fix both.
 #
 # **Contract**
 #
@@ -15,8 +14,8 @@
 #   (k+1)\*D - 1 of that position: `split_heads(x, h)[b, k, t]` equals `x[b, t, k*D:(k+1)*D]`.
 # - `merge_heads(y)` is the inverse: (B, h, T, D) becomes (B, T, h\*D). It may copy.
 # - A width that h does not divide raises `ValueError`. Empty batches and sequences work. Gradients flow through both.
-# - Both must also work for inputs that are not contiguous, such as a third of a fused projection or a transposed (T, B,
-#   C) batch.
+# - Both must also work for inputs that are not contiguous, such as a slice `qkv[..., :C]` or a transposed (T, B, C)
+#   batch.
 #
 # **Rule.** `split_heads` returns a view: it shares x's storage, whatever x looks like, so that a write into a head
 # shows up in x.

@@ -9,7 +9,7 @@
 # **Contract**
 #
 # - `view_strides(shape, stride, new_shape)` returns a tuple with one int for each dimension of `new_shape`: the strides
-#   with which the same cells are walked in the same row-major order.
+#   that visit the same cells in the same order.
 # - `None`: the number of elements is right, but no strides give that order. (`x.view` would raise, and `x.reshape`
 #   would copy.)
 # - A single -1 in `new_shape` stands for the size that fits.

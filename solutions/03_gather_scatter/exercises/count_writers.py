@@ -70,7 +70,7 @@ with check("count-writers") as test:
     seen = observe(count_writers, index, 1, (3, 3)).expecting(*known(mistakes))
     seen.returns(torch.tensor([[2, 0, 1], [0, 3, 0], [1, 1, 1]]))
 
-    test("no index twice in a row: one writer at most")
+    test("no index is repeated within a row: one writer at most")
     seen = observe(count_writers, torch.tensor([[3, 0, 1], [2, 1, 3]]), 1, (2, 4))
     seen.returns(torch.tensor([[1, 1, 0, 1], [0, 1, 1, 1]]))
 

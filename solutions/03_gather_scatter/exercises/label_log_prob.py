@@ -4,8 +4,7 @@
 # implement · warm-up · 10 min · 2 points
 #
 # Scoring a text, policy gradients and distillation need one number per position, the log-probability that the model
-# gave to the label. A loss function averages these numbers away; here you pick them yourself. (Exercise 12.4 needs them
-# again, as the loss of every position of a text.)
+# gave to the label. A loss function averages these numbers away; here you pick them yourself.
 #
 # **Contract**
 #

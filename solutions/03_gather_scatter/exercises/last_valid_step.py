@@ -5,7 +5,7 @@
 #
 # A recurrent network returns an output for every time step, and a batch is padded to its longest sequence. To classify
 # a sequence you need the output of its last real step. Of the two attempts below, the first raises, and the second runs
-# but is wrong, which is worse. Fix it.
+# but is wrong, which is worse. Write it so that it is right.
 #
 # **Contract**
 #

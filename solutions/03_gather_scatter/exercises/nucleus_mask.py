@@ -4,8 +4,7 @@
 # implement · long · 20 min · 4 points
 #
 # Every language model that samples with top-p (nucleus sampling) does this: it sorts the tokens, decides by rank, and
-# brings the decision back to the tokens. The last step is where it usually goes wrong. (In Exercise 12.13, your own
-# model samples from this nucleus.)
+# brings the decision back to the tokens. The last step is where it usually goes wrong.
 #
 # **Contract**
 #
@@ -14,8 +13,8 @@
 #   and dropped otherwise. So the smallest leading set with a total of at least p is kept, and always at least one
 #   token. (Llama's sampling code differs if the sum is exactly p: it also keeps that token. Hugging Face's code doesn't
 #   say which of several equal tokens it keeps.)
-# - The sums may be off by the rounding of the dtype that you add in, and if that decides, either answer is accepted. It
-#   is better to add in float32: in bfloat16 the sum over a long tail of tokens is off by far more.
+# - If the rounding of the dtype that you add in decides whether a sum is below p, either answer is accepted. It is
+#   better to add in float32: in bfloat16 the sum over a long tail of tokens is off by far more.
 # - `logits` is (..., V) and may contain -inf, but every row has a finite logit. The mask has the same shape, in the
 #   order of the *tokens* (`mask[..., v]` belongs to `logits[..., v]`). It is bool, on the device of `logits`, and has
 #   no graph. `logits` is not changed.

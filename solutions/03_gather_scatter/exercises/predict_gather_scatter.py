@@ -10,7 +10,7 @@
 #
 # **Contract**
 #
-# - Replace each `...`: nested lists for tensors, tuples for shapes, True or False for questions.
+# - Replace each `...`: nested lists for tensors, tuples for shapes, a number for `corner`, True or False for questions.
 # - The check compares each item with what its snippet really returns (for `guaranteed` the documentation decides).
 #   Every right item earns a tenth of the points.
 #
@@ -49,7 +49,7 @@ answers = {
     "corner": 10.0,
     "scatter_dim1": [[0, 0, 1], [1, 0, 0]],  # torch.zeros(2, 3).scatter_(1, L([[2], [0]]), 1.)
     "add": [[0, 6, 0]],  # torch.zeros(1, 3).scatter_add_(1, L([[1, 1, 1]]), L([[1., 2., 3.]]))
-    # torch.zeros(1, 3).scatter_(1, L([[1, 1, 1]]), L([[1., 2., 3.]])): is [0, 1] 3 for sure?
+    # torch.zeros(1, 3).scatter_(1, L([[1, 1, 1]]), L([[1., 2., 3.]])): is [0, 1] certain to be 3?
     "guaranteed": False,
     # torch.full((1, 3), 5.).scatter_reduce_(1, L([[0, 0]]), L([[1., 3.]]), "mean")
     "mean_self": [[3, 5, 5]],
@@ -66,7 +66,7 @@ answers = {
 #     "corner": ...,
 #     "scatter_dim1": ...,  # torch.zeros(2, 3).scatter_(1, L([[2], [0]]), 1.)
 #     "add": ...,  # torch.zeros(1, 3).scatter_add_(1, L([[1, 1, 1]]), L([[1., 2., 3.]]))
-#     # torch.zeros(1, 3).scatter_(1, L([[1, 1, 1]]), L([[1., 2., 3.]])): is [0, 1] 3 for sure?
+#     # torch.zeros(1, 3).scatter_(1, L([[1, 1, 1]]), L([[1., 2., 3.]])): is [0, 1] certain to be 3?
 #     "guaranteed": ...,
 #     # torch.full((1, 3), 5.).scatter_reduce_(1, L([[0, 0]]), L([[1., 3.]]), "mean")
 #     "mean_self": ...,

@@ -10,9 +10,9 @@
 # **Contract**
 #
 # - Values: k · step, where k is `x / step` rounded to the nearest integer (halves go to the even integer, as in
-#   `torch.round`) and limited to -limit … limit. Only the last digit that the dtype of x can represent may be off. An
-#   infinite x becomes ±limit · step, and nan stays nan. You may assume that the dtype of x can represent limit · step
-#   (float16 ends at 65504).
+#   `torch.round`) and limited to -limit … limit. A value may differ from the exact one by rounding in the dtype of x,
+#   not by more. An infinite x becomes ±limit · step, and nan stays nan. You may assume that the dtype of x can
+#   represent limit · step (float16 ends at 65504).
 # - Gradient: the incoming gradient where |x / step| < limit, and 0 where |x / step| > limit. Where the two are equal,
 #   and for nan, either is fine. (Much code in use rounds first and compares the rounded number, so that the gradient
 #   still passes half a step beyond the limit. Here it must not.) Differentiating twice works, and the gradient doesn't

@@ -3,9 +3,10 @@
 #
 # debug · solid · 15 min · 2 points
 #
-# Two networks each see a view of the same samples. `online` learns to agree with `target`, `target` must not learn, and
-# `log_scale` learns how much a disagreement counts. The first version of this loss raised "element 0 of tensors does
-# not require grad". Then its last line was added. The error is gone, and the loss never falls. Fix it.
+# Two networks each see a differently augmented copy of the same samples (`view_a`, `view_b`). `online` learns to agree
+# with `target`, `target` must not learn, and `log_scale` learns how much a disagreement counts. The first version of
+# this loss raised "element 0 of tensors does not require grad". Then its last line was added. The error is gone, and
+# the loss never falls. Fix it.
 #
 # **Contract**
 #

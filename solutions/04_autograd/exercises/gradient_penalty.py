@@ -3,8 +3,9 @@
 #
 # fix · long · 15 min · 2 points
 #
-# The slope of a critic should be 1 everywhere, so its loss contains a penalty for how far the slope is from 1. The code
-# below trains without an error, exactly as if lam were 0. Fix it; there is more than one mistake.
+# The slope of a critic (the scoring network of a GAN) should be 1 everywhere, so its loss contains a penalty for how
+# far the slope is from 1. The code below trains without an error, exactly as if lam were 0. Fix it; there is more than
+# one mistake.
 #
 # **Contract**
 #

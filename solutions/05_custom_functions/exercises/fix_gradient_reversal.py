@@ -4,7 +4,8 @@
 # fix · warm-up · 10 min · 2 points
 #
 # A gradient reversal layer passes its input on unchanged and reverses the gradient: the layers after it learn to do
-# well, the layers before it learn to make that hard. This one has three bugs. Fix it.
+# well, the layers before it learn to make that hard. This one has three bugs, and lacks a check that the contract asks
+# for. Fix it.
 #
 # **Contract**
 #

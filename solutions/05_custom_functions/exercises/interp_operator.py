@@ -5,8 +5,8 @@
 #
 # A calibration curve, a tone curve and a learned activation have something in common: each is a table of points with
 # straight lines between them. `np.interp` reads such a table, but autograd and the compiler can't see into it, as into
-# any other code of NumPy. Write it as an operator, so that the places x and the entries fp of the table can be learned,
-# and `torch.compile` accepts it as one step.
+# any other code of NumPy. Write it as an operator, so that gradients reach the inputs x and the table's values fp, and
+# `torch.compile` accepts it as one step.
 #
 # **Contract**
 #
@@ -14,9 +14,10 @@
 #   are those of `np.interp`: straight lines through the K ≥ 2 points of the table (xp increases), constant outside.
 # - x has any shape, and may be transposed. The result has the shape and dtype of x and is contiguous; no argument is
 #   changed. Each of x, xp and fp is float32 or float64, independently of the others.
-# - The gradient of x is the slope of its segment, and 0 outside the table. At a knot the slope to the right counts,
-#   which is 0 at the last knot. The gradient of fp: each `fp[k]` collects, over all x, the weight that it had in the
-#   result. xp gets none. x and fp may both require grad, or only one of them. Away from the knots gradcheck passes.
+# - The gradient of x is the slope of its segment, and 0 outside the table. At a point of the table (a *knot*) the slope
+#   to the right counts, which is 0 at the last knot. The gradient of fp: each `fp[k]` collects, over all x, the weight
+#   that it had in the result. xp gets none. x and fp may both require grad, or only one of them. Away from the knots
+#   gradcheck passes.
 # - On the device "meta", where tensors have no numbers, it returns a tensor with the shape, dtype and strides of the
 #   real result. `torch.library.opcheck` passes, and `torch.compile(…, fullgraph=True)` accepts a function that uses it,
 #   forward and backward, including with dynamic shapes.

@@ -4,8 +4,7 @@
 # measure · solid · 18 min · 2 points
 #
 # The feed-forward block of most language models multiplies `silu(a) = a · sigmoid(a)` by a gate `b`. In every layer,
-# `F.silu(a) * b` keeps three tensors for backward where two would be enough. Write the lean version. (Exercise 12.5
-# does the same for a whole block: it keeps the input and computes the rest again.)
+# `F.silu(a) * b` keeps three tensors for backward where two would be enough. Write the lean version.
 #
 # **Contract**
 #

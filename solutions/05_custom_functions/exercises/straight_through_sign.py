@@ -13,9 +13,8 @@
 # - Forward: exactly +1 where x >= 0 (including 0 and -0), exactly -1 where x < 0, nan stays nan. Same shape, dtype and
 #   device as x, new memory.
 # - Backward: the incoming gradient where |x| < 1, zero where |x| > 1. What it is where x is nan, and at -1 and 1, is up
-#   to you: `torch.clamp` passed the gradient at its bounds up to PyTorch 2.13, and does not since 2.14. A second
-#   differentiation works: the result of backward depends on the incoming gradient only, so its derivative with respect
-#   to x is zero, not an error.
+#   to you. A second differentiation works: the result of backward depends on the incoming gradient only, so its
+#   derivative with respect to x is zero, not an error.
 # - x and the incoming gradient are never changed. x may be of any shape and need not require grad. Other uses of x keep
 #   their ordinary gradient.
 # - If x is changed in place between forward and backward, backward either raises or computes the right gradient.

@@ -13,9 +13,7 @@
 #   all parameters require grad, and that nothing works in place.
 # - Each entry is a dict with `output` and `input` (the gradients of the module's output and input) and `weight` and
 #   `bias` (the gradients of this loss, whatever `.grad` already contains). `input` is None if the input needs no
-#   gradient, and `bias` is None if there is no bias. (In a residual network, where a tensor is used several times, a
-#   full hook gives what goes back through this layer, and `torch.autograd.grad` with respect to the tensor gives the
-#   sum over all uses.)
+#   gradient, and `bias` is None if there is no bias.
 # - All tensors are detached and have the shape of the tensor whose gradient they are. There is no `FutureWarning`.
 # - Afterwards no hook is left, even if the loss raises. `x` and its `requires_grad` are unchanged. The `.grad` of every
 #   parameter, and of `x`, is the same object (or None) with the same values as before.

@@ -12,8 +12,8 @@
 #   returns how many there are.
 # - A frozen layer never changes its running statistics and num_batches_tracked, and always normalises with the running
 #   statistics, even after later calls of `train()` on the model or on any part of it. Its weight and bias have
-#   requires_grad False. Its `train()` and `eval()` still return the layer. A layer without running statistics has none
-#   to keep; a layer without weight and bias is fine.
+#   requires_grad False. Its `train()` and `eval()` still return the layer. A layer without running statistics is also
+#   counted and frozen; it goes on normalising with its batch. A layer without weight and bias is fine.
 # - All other layers (including LayerNorm, InstanceNorm and Dropout) behave as before and still follow train() and
 #   eval().
 # - The keys and values of the state_dict stay the same. A checkpoint can still be loaded, and the layers then use it.

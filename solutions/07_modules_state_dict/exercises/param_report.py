@@ -3,15 +3,16 @@
 #
 # measure · warm-up · 10 min · 1 point
 #
-# Everybody writes this report once and gets the count wrong once: how many numbers are trained, how many are frozen,
-# how many are in buffers, and how much memory do they take?
+# This report is easy to get wrong: how many numbers are trained, how many are frozen, how many are in buffers, and how
+# much memory do they take?
 #
 # **Contract**
 #
 # - Returns a dict of four plain ints. `trainable`, `frozen` and `buffers` count elements; `bytes` is the sum of number
 #   of elements times element size, over all parameters and buffers.
 # - Each tensor object counts once, however many names it has. Non-persistent buffers also count.
-# - The model is not changed, and the function allocates nothing of its size: the report must work on the meta device.
+# - The model is not changed, and the function allocates no tensor of the model's size: the report must work on the meta
+#   device.
 #
 # <details><summary>Hint 1</summary>
 #

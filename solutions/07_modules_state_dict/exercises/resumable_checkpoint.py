@@ -19,8 +19,8 @@
 #   CPU.
 # - Saving is atomic: the new file replaces the old one at once, and the old file is never written into. The folder of
 #   `path` may be on a separate disk. If saving fails half way, the exception reaches the caller, a file that existed at
-#   `path` is still the old, complete one, and no partial file stays in its folder. If the new file can't be renamed,
-#   the same holds for the exception and the old file. Once there is a file at `path`, there is one at every moment.
+#   `path` is still the old, complete one, and no partial file stays in its folder. If renaming fails, the exception
+#   also reaches the caller, and the old file is still complete. `path` is never without a file once it had one.
 # - Loading a file that does not exist raises FileNotFoundError before anything is changed.
 #
 # In Exercise 12.9 the same two functions save a run of your own language model.

@@ -16,7 +16,7 @@
 #   into a model with max_len 1024.
 # - T > max_len raises a ValueError that names both numbers. T = max_len and T = 0 are fine.
 #
-# In Exercise 12.3 the mask of a language model is such a table.
+# In Exercise 12.3 the mask of a language model is also such a buffer.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 7.4 · The best weights that were not
+# ### Exercise 7.4 · The best weights got lost
 #
 # fix · warm-up · 12 min · 2 points
 #
@@ -14,7 +14,8 @@
 #   highest score. The first step wins a tie, NaN never wins, and minus infinity is a score like any other.
 # - Returns (best score, snapshot). The snapshot is a dict of tensors that don't require grad, and whatever happens to
 #   the model later does not change it.
-# - At the end the model has the snapshot's values and the training flag that it had at the start.
+# - At the end the model has the snapshot's values, and it is in train mode or in eval mode as it was at the start. (You
+#   may assume that all its submodules were in the same mode, and that train_step and score don't raise.)
 # - `steps < 1` raises ValueError before anything runs. If all scores are NaN, raise ValueError and leave the weights as
 #   they are at that point.
 #

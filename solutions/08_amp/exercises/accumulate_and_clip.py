@@ -14,8 +14,7 @@
 # - The gradient of a group is that of the MEAN of its micro-batch losses. It is clipped to `max_norm` by the norm of
 #   the whole gradient, over all parameter groups of the optimizer together. Gradients left over from before the call do
 #   not leak in.
-# - You may compute a group in any number of forward and backward passes (Exercises 10.5 and 11.10 ask for one each per
-#   micro-batch).
+# - You may compute a group in any number of forward and backward passes.
 # - It returns a list with one float per step: the true (unscaled) norm before clipping.
 # - With the scaler enabled or disabled the weights are the same up to rounding. Forward pass and loss run under
 #   `autocast()`.
@@ -41,8 +40,8 @@
 # <details><summary>Hint 3</summary>
 #
 # Only the forward pass, the loss and its scaled backward belong to the micro-batch; divide each loss by the real size
-# of its group, which is smaller for the last group. Everything else happens once per group, in the order of the list at
-# the end of section 8.6.
+# of its group, which is smaller for the last group. Everything else happens once per group, in the order of the list
+# that ends section 8.6.
 #
 # </details>
 

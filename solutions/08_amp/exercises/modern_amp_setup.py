@@ -1,17 +1,17 @@
 # %% [markdown]
-# ### Exercise 8.3 · Old AMP names that silently do nothing
+# ### Exercise 8.3 · Old AMP names that warn and do nothing
 #
 # fix · warm-up · 12 min · 2 points
 #
-# Many training scripts contain lines like these. They give two kinds of warnings, and on a laptop without CUDA they
-# silently compute in float32. Fix them, for both kinds of devices.
+# Many training scripts contain lines like these. They only warn, and then compute in float32 on a laptop without CUDA.
+# Fix them, for both kinds of devices.
 #
 # **Contract**
 #
 # - `make_amp(device, dtype=None)` returns a pair: `autocast`, a function without arguments, and a
 #   `torch.amp.GradScaler`. `device` is `"cpu"` or `"cuda"`; an index as in `"cuda:1"` is allowed.
 # - Every call of `autocast()` returns a fresh context manager for that device type; such regions may be nested.
-# - dtype None means bfloat16 if the device computes in it (the CPU does), otherwise float16.
+# - dtype None means bfloat16 on the CPU, and on CUDA if the GPU has units for it; otherwise float16.
 # - The scaler belongs to the device type and is enabled for float16 only.
 # - `dtype=torch.float32` switches autocast off, even inside a region in which it is on (the scaler is then also
 #   disabled). Any dtype except float16, bfloat16 and float32 raises ValueError.

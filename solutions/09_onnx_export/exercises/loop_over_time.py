@@ -24,8 +24,8 @@
 #
 # **Contract**
 #
-# - The values are the same as with the loop (to a relative 1e-4 in float32) for every a with 0 < a < 1 and every T from
-#   1 to 2000, without inf or nan.
+# - The values are the same as with the loop (in float32, to 1e-4) for every a with 0 < a < 1 and every T from 1 to
+#   2000, without inf or nan.
 # - The model exports with dynamic batch and time, and onnxruntime agrees for other lengths than the example's,
 #   including 1.
 # - x is not changed. The result has the dtype and device of x, and gradients flow to x. It may use O(T²) memory.

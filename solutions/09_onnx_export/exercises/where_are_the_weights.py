@@ -40,7 +40,7 @@
 #
 # `onnx.load` has an option that leaves the external data alone. Then go through the initializers. Dims times the size
 # of one element (`onnx.helper` converts the type to NumPy's) gives the bytes. `data_location` says whether the weight
-# is external, and `external_data` then has the file's name. Look whether each of these files exists. The graph is the
+# is external, and `external_data` then has the file's name. Check that each of these files exists. The graph is the
 # size of the file minus the bytes stored inside.
 #
 # </details>

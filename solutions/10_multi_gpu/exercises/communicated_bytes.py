@@ -4,8 +4,7 @@
 # measure · solid · 20 min · 1 point
 #
 # Build a measuring instrument: a communication hook that sees every bucket of gradients on its way to the other ranks,
-# counts its bytes, and can send it in a smaller format. Then predict before you measure: does the number change with
-# the batch size, with frozen layers, or under no_sync?
+# counts its bytes, and can send it in a smaller format.
 #
 # **Contract**
 #

@@ -3,9 +3,7 @@
 #
 # implement · long · 35 min · 3 points
 #
-# If every rank sent its whole tensor to all others, the traffic would grow with the number of ranks. In a ring, each
-# rank communicates only with its two neighbours and sends less than two tensors, however many ranks there are. Write
-# it.
+# Write the ring of section 10.9, in which each rank communicates only with its two neighbours.
 #
 # **Contract**
 #

@@ -12,7 +12,7 @@
 #   batch sizes.
 # - The model runs in eval mode, and no graph is recorded. No parameter, gradient or buffer changes.
 # - When the function returns, or something in the loop raises, every submodule has the same training flag as before (a
-#   frozen batch norm stays in eval mode), and gradients are recorded as before. Exceptions propagate to the caller.
+#   frozen batch norm stays in eval mode), and the grad mode is the same as before. Exceptions propagate to the caller.
 # - If the loader yields no sample, raise ValueError.
 #
 # <details><summary>Hint 1</summary>

@@ -21,13 +21,13 @@
 #     - `"diverges"`: the last loss is nan or inf, or larger than the first.
 #     - `"stuck"`: anything else, that is, the weights change but the loss doesn't get below `floor`.
 # - `weights` is a list of float32 or float64 tensors of any shape. Some may be frozen, the same tensor may be listed
-#   twice, and the list may be empty (then no weight changes). Only read them: nothing but `step` changes the weights or
-#   anything else.
+#   twice, and the list may be empty (then no weight changes). Your own code changes nothing: no weight, gradient or
+#   flag, and no random state.
 #
 # <details><summary>Hint 1</summary>
 #
-# What does the loss do if the optimizer has other weights than the model? What if there is also dropout? What else can
-# you look at?
+# What does the loss do if the optimizer holds weights that aren't the model's? What if there is also dropout? What else
+# can you look at?
 #
 # </details>
 #

@@ -14,7 +14,8 @@
 #   is that of the cross entropy averaged over *all samples* of its micro-batches. If `max_norm` is given, the norm of
 #   that whole gradient is clipped to it. Each optimizer step is followed by one scheduler step.
 # - `steps` is a total. With `resume`, the result of an earlier call, the steps made until then count. If there are
-#   already enough, nothing is trained, and model, optimizer, scheduler and result are as that call left them.
+#   already enough, nothing is trained: the function only loads `resume`, so the objects and the result are those of the
+#   earlier call.
 # - Return a dict. `"step"` is the number of steps made. `"losses"` is a list with the mean loss over the samples of
 #   each step, from the very first step on, as a float computed before the update. Add whatever else you need.
 # - **Bit for bit.** `train(steps=4)`, then `train(steps=9, resume=…)` with fresh objects gives the same parameters,

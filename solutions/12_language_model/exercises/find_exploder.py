@@ -18,7 +18,7 @@
 # - An output explodes if its size is above the limit (a finite number), infinite or nan. A module that runs twice is
 #   judged after each run.
 # - The training flags are not changed. When the function returns, or the model raises, none of your hooks is left and
-#   gradients are recorded as before. Exceptions from the model propagate.
+#   the grad mode is the same as before. Exceptions from the model propagate.
 #
 # **Rule.** Use only hooks, and leave the model's code and weights alone.
 #

@@ -11,9 +11,9 @@
 #   the block.
 # - For backward, keep x, what the block owns, and the state of the random numbers, and nothing else: no copy and no
 #   intermediate result. Backward runs the block again.
-# - The second run repeats the random numbers of the first, so that dropout drops the same places. After the forward
-#   pass, and again after backward, torch's global generator on the CPU has the state in which `block(x)` and its
-#   backward would have left it, even if other code drew random numbers in between.
+# - The second run repeats the random numbers of the first, so that dropout drops the same places. From outside, torch's
+#   global generator on the CPU behaves as with a plain `block(x)`: the first run advances it, and backward leaves it as
+#   it found it, even if other code drew random numbers in between.
 # - If x needs no gradient, the parameters still get theirs. Parameters may be frozen or unused; then they have no
 #   gradient. `torch.autograd.grad` works and touches no `.grad`. One graph may contain several calls, even of the same
 #   block.

@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 12.8 · Four small batches that equal a large one
+# ### Exercise 12.8 · Small batches that equal a large one
 #
 # fix · long · 20 min · 2 points
 #

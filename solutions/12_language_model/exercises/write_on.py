@@ -12,13 +12,13 @@
 #   (T0,) int64, T0 at least 1. Return its ids followed by `n` more, (T0 + n,); `n` may be 0.
 # - Each new id is drawn from the *nucleus* of the distribution that the logits of the last position give at this
 #   temperature (logits divided by it): the fewest most likely ids whose probabilities add up to `top_p` or more. Their
-#   relative probabilities stay the same. `top_p` is in (0, 1]. With a very small `top_p` only the likeliest id is left;
-#   with 1 all ids are, except for ids so unlikely that rounding hides them in a float32 sum.
+#   relative probabilities stay the same. `top_p` is in (0, 1]. With a very small `top_p` only the likeliest id is left.
+#   With 1 no id is left out, though an id so unlikely that a float32 sum doesn't change may be.
 # - Temperature 0 chooses the likeliest id. Every other temperature, however small, draws.
 # - The model gets the last `length` ids of the text so far, or all of them if there are fewer.
 # - All randomness comes from `generator`, which is not seeded again: equal generator states give equal texts, and the
 #   generator advances from call to call. torch's global generator is left alone.
-# - `prompt` is not changed, and the model runs without recording a graph. Afterwards gradients are recorded, or not, as
+# - `prompt` is not changed, and the model runs without recording a graph. Afterwards the grad mode is the same as
 #   before.
 #
 # <details><summary>Hint 1</summary>

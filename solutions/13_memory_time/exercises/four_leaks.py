@@ -16,11 +16,11 @@
 #   position of each output. No tensor owns more memory than it shows, none has a graph, and all can be used in training
 #   later. This is also true for batches of one.
 # - `train(model, optimizer, batches)` skips the batches that raise a RuntimeError, in forward or in backward, and
-#   returns {number: error}. The weights are afterwards those of the good batches. An error in the dict has the type and
-#   the `args` of the one that was raised. It may be a new one: `type(e)(*e.args)` works for all errors here. Nothing of
-#   a failed batch stays alive, not even through the errors from which the caught one was raised, or during whose
-#   handling, at any depth. Gradients and optimizer state of good batches may stay; gradients of a failed batch may not.
-#   All other exceptions propagate.
+#   returns {number: error}. Afterwards the weights are as if only the good batches had been in the list. An error in
+#   the dict has the type and the `args` of the one that was raised. It may be a new one: `type(e)(*e.args)` works for
+#   all errors here. Nothing of a failed batch stays alive, not even through `__cause__` and `__context__` of the error,
+#   at any depth. Gradients and optimizer state of good batches may stay; gradients of a failed batch may not. All other
+#   exceptions propagate.
 # - `sizes(model, x)` returns the mean absolute output of each call of a child, a list of floats in the order of the
 #   calls. An output counts as it is when the child returns it, even if it is changed later. The function can be called
 #   again and again. Afterwards the modules have the hooks and the attributes that they had before, also if the model

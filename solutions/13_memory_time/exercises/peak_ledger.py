@@ -11,7 +11,8 @@
 #
 # - `memory_of(call)` runs `call()` exactly once and returns a pair: the result of the call, the very object, and a dict
 #   with the three keys `"peak"`, `"left"` and `"at"`. Peak and left are plain Python ints. If the call raises, its
-#   exception propagates, even a KeyboardInterrupt. Either way, no mode of yours stays switched on.
+#   exception propagates, even a KeyboardInterrupt. Either way, nothing that you switched on (such as a dispatch mode,
+#   section 1.2) stays on.
 # - Count the storages that operations create while the call runs, in forward, backward and the optimizer alike. Each
 #   storage counts once, with the size in bytes that it has when it is created, for as long as anything refers to it: a
 #   name, the graph, `.grad` or the optimizer's state.

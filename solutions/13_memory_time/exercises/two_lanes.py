@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 13.9 · Two lanes
+# ### Exercise 13.9 · Who waits for whom?
 #
 # implement · solid · 20 min · 1 point
 #

@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 14.3 · Ten stories, how many graphs?
+# ### Exercise 14.4 · Ten stories, how many graphs?
 #
 # predict · warm-up · 10 min · 2 points
 #

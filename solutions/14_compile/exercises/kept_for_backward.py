@@ -10,14 +10,14 @@
 #
 # - `kept(fn, inputs, recompute)` returns a dict of three ints, "kept", "forward" and "backward". `fn` takes the tensors
 #   of `inputs`, changes nothing and returns one tensor. At least one input requires a gradient.
-# - Compile `fn` with AOTAutograd and with the settings that `torch.compile` has by itself, cut by `default_partition`,
-#   or by `min_cut_rematerialization_partition` if `recompute` is true. Run it forward and backward once.
+# - Compile `fn` with AOTAutograd and with default settings, cut by `default_partition`, or by
+#   `min_cut_rematerialization_partition` if `recompute` is true. Run it forward and backward once.
 # - "forward" and "backward" are the numbers of `call_function` nodes in the two graphs.
 # - "kept" is the number of bytes that the forward graph hands to the backward graph. Every storage counts once and
 #   whole. The storage of an input doesn't count, because it lives anyway. The result of `fn` is the first output of the
 #   forward graph; its storage counts only if the graph also hands it over for backward.
-# - The inputs require gradients as the caller has it, and the caller's tensors keep the `.grad` that they have. Neither
-#   graphs nor sizes from earlier compilations count.
+# - An input requires a gradient exactly if the caller's does, and the caller's tensors keep the `.grad` that they have.
+#   Neither graphs nor sizes from earlier compilations count.
 #
 # **Rule.** The backend and its two compilers are your own. `cut_of`, which this section measures with, isn't used.
 #

@@ -28,8 +28,8 @@
 #   `score_as_it_was(x, log)` does, for every finite float32 or float64 `x` with two entries or more. Flat means that
 #   the spread is exactly 0. `log` gets strings and ints, and keeps what was in it. `x` is left as it is.
 # - `core(x)` makes one graph for all `x` of one shape and dtype. What it returns is up to you.
-# - `score` calls `core` once. It computes nothing on tensors, and nothing from all their numbers: it reads a few single
-#   numbers out of what `core` returned (indexing and slicing are allowed), prints and notes.
+# - `score` calls `core` once. It computes nothing on tensors, and nothing from all their numbers: it only reads a few
+#   single numbers from what `core` returned (indexing and slicing are allowed), prints and notes.
 # - The gradient of `x` is that of the given function, in which the spread is a constant. Where `x` is flat the gradient
 #   is 0, never nan.
 #

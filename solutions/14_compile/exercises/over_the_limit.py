@@ -1,10 +1,11 @@
 # %% [markdown]
-# ### Exercise 14.4 · recompile_limit reached
+# ### Exercise 14.3 · recompile_limit reached
 #
 # debug · solid · 15 min · 2 points
 #
-# `Reader` reads one vector a call. It averages everything that it has seen since the last restart and cools down. In a
-# compiled loop, with `heat` falling by a tenth each call, the log of the recompiles begins like this:
+# Each call of `Reader` takes one vector and averages everything that it has seen since the last restart. The result is
+# divided by `heat` and by the root of the number of calls. In a compiled loop, with `heat` falling by a tenth each
+# call, the log of the recompiles begins like this:
 #
 # | call | why it was compiled again |
 # |---|---|

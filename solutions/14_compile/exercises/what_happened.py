@@ -14,7 +14,7 @@
 #   without a graph: `fn` computes nothing on tensors, or it is beyond the limit.
 # - The cache is empty at the beginning. Neither graphs nor sizes from earlier compilations count.
 # - `fn` is called exactly once for each entry, with these very arguments (the same objects) and in the caller's grad
-#   mode. It is compiled with the settings that `torch.compile` has by itself; no setting of the compiler is changed.
+#   mode. It is compiled with default settings; no setting of the compiler is changed.
 # - While a graph is made, nothing of it is computed.
 #
 # **Rule.** The backend and its counters are your own. `Counting` and `graphs_after`, which this chapter counts with,
