@@ -40,15 +40,18 @@ RIGHT_PYTHON = "import sys; sys.exit(sys.version_info[:2] != (3, 12) and 'Colab 
 OPEN = "NotSolvedYet"
 WIDGET = "application/vnd.jupyter.widget-view+json"
 PICTURE = 'class="torchkata-picture"'
+EXPLORER = 'class="tk-frames"'  # a picture that has controls
 
 
 @dataclass(frozen=True)
 class Ran:
-    """A notebook that ran: its name, how many errors of which kind, pictures and widgets it showed, and the seconds."""
+    """A notebook that ran: its name, how many errors of which kind, pictures, explorers among them and widgets it
+    showed, and the seconds."""
 
     name: str
     errors: Counter[str]
     pictures: int
+    explorers: int
     widgets: int
     seconds: float
 
@@ -123,8 +126,8 @@ def ran(python: Path, name: str, path: Path, scratch: Path) -> Ran:
         if out.output_type == "error" and out.ename != OPEN:
             print(f"  {out.ename}: {out.evalue[:300]}", flush=True)
     shown = [out.get("data", {}) for out in outputs]
-    pictures = sum(PICTURE in data.get("text/html", "") for data in shown)
-    return Ran(name, errors, pictures, sum(WIDGET in data for data in shown), time.monotonic() - begun)
+    pictures, explorers = (sum(mark in data.get("text/html", "") for data in shown) for mark in (PICTURE, EXPLORER))
+    return Ran(name, errors, pictures, explorers, sum(WIDGET in data for data in shown), time.monotonic() - begun)
 
 
 def execute(python: Path, path: Path, made: Path, **variables: str) -> NotebookNode:
@@ -141,10 +144,10 @@ def frozen(python: Path) -> list[str]:
 
 
 def table(rows: Sequence[Ran]) -> Table:
-    """What each notebook did: open exercises, other errors, pictures, widgets."""
-    shown = Table("notebook", "open", "wrong", "pictures", "widgets", "seconds", box=SIMPLE)
+    """What each notebook did: open exercises, other errors, pictures, explorers among them, widgets."""
+    shown = Table("notebook", "open", "wrong", "pictures", "explorers", "widgets", "seconds", box=SIMPLE)
     for row in rows:
-        counts = row.errors[OPEN], row.wrong, row.pictures, row.widgets, round(row.seconds)
+        counts = row.errors[OPEN], row.wrong, row.pictures, row.explorers, row.widgets, round(row.seconds)
         shown.add_row(row.name, *map(str, counts))
     return shown
 

@@ -43,7 +43,7 @@ class Gate(nn.Module):
         c = x.mean().gt(0)
         a = log_of(x.masked_fill(~c, 1.0))
         b = 0.1 / x.masked_fill(c, 1.0)
-        return torch.stack([b, a])[c.long()]
+        return torch.stack([b, a]).index_select(0, c.long()[None])[0]
 
 
 # %% right: only the divisor is made harmless
