@@ -65,4 +65,11 @@ optimizer_path      optimizer_explorer(): the path of an optimizer down a bowl
 batch_anatomy       batch_anatomy_explorer(): who comes together in a padded batch
 loop_effects        loop_effects(): which call of an iteration changes what
 loss_curve          LiveCurve: curves of losses that grow during training
+
+Attention
+who_sees            who_sees_explorer(), packed_documents(): which query sees which key, and why not
+one_pass            one_pass_explorer(): softmax in one pass, block by block
+kept_bytes          kept_bars(): what is kept for backward by length, measured
+cache_fills         kv_cache_explorer(): the bytes of keys and values by token, and the end of the card
+angle_dials         dials_explorer(): the angles of a position, in float32 and in bfloat16
 """
