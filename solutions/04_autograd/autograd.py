@@ -1042,7 +1042,9 @@ print("gradient", torch.autograd.grad(blanked.sum(), scores)[0].tolist())
 # %% [markdown]
 # The gradient is nan again. Softmax keeps its result and multiplies the gradient by it, and 0 times nan is nan, so
 # fixing the output is too late. Once softmax has produced a nan, only a selection on the *input* side can stop it
-# (`masked_fill` on the scores, instead of the sum). It is better if no nan arises in the first place.
+# (`masked_fill` on the scores, instead of the sum). It is better if no nan arises in the first place. (Chapters
+# [12](../12_language_model/language_model.ipynb) and [15](../15_attention/attention.ipynb) meet such rows in
+# attention.)
 
 # %% exercise="distance-gradient"
 

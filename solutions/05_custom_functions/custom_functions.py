@@ -179,7 +179,7 @@ saved_for_backward(
 #
 # `LeanSwish` keeps only the input and computes the sigmoid a second time in `backward`: less memory for more work.
 # Before you write such a Function, check whether PyTorch already has it: `F.silu` computes the same and keeps no more
-# than `LeanSwish`.
+# than `LeanSwish`. ([Chapter 15](../15_attention/attention.ipynb) does the same to attention, where it saves most.)
 
 # %% [markdown]
 # If such an operation should be trained, where do you store its weights? Not in the Function:

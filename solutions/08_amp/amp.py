@@ -190,7 +190,7 @@ for dtype in (torch.float16, torch.bfloat16):
 # %% [markdown]
 # The sum stops at 2^11 in float16 and at 2^8 in bfloat16. 2049 and 257 are half-way between two numbers of their
 # format, and half-way cases are rounded to the *even* neighbour, whose last fraction bit is 0. Here that is the lower
-# neighbour.
+# neighbour. ([Section 15.6](../15_attention/attention.ipynb) shows what this does to the positions of a text.)
 #
 # **Predict.** The same can happen to a weight. The weight is 1, and each of a hundred training steps wants to add
 # 0.001. Just above 1 the numbers of bfloat16 are 1/128 apart. What is the weight in bfloat16 at the end?

@@ -235,6 +235,9 @@ print("scaled_dot_product_attention:", out.detach(), "gradient", query.grad)
 # position, so that their product depends on the distance ([RoFormer](https://arxiv.org/abs/2104.09864)). We give you
 # that part, `Block` in `torchkata.small_lm`.
 #
+# [Chapter 15](../15_attention/attention.ipynb) is about everything else that a mask can do, and about attention without
+# a matrix of scores.
+#
 # **Now you know.** A model is causal if its outputs don't change when later inputs change. Test that, and don't trust
 # the loss.
 
@@ -596,7 +599,8 @@ error_of(lambda: session.run(None, {name: torch.zeros(2, 9, dtype=torch.int64).n
 # ## 12.12 It writes
 #
 # To write, draw the next byte from the model's distribution, append it, and ask again. First divide the logits by a
-# *temperature*; below 1, likely bytes become likelier.
+# *temperature*; below 1, likely bytes become likelier. (This writer computes everything again for each byte.
+# [Chapter 15](../15_attention/attention.ipynb) keeps what doesn't change.)
 
 
 # %% facts=["12-temperature-zero"]

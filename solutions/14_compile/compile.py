@@ -454,7 +454,7 @@ print("fixed:     ", graphs_after(fixed, *[(torch.ones(4), cache, n) for n in po
 
 # %% [markdown]
 # The growing cache makes three graphs (for length 0, for length 1, for all others). The fixed cache makes one, because
-# its position is a tensor.
+# its position is a tensor. ([Chapter 15](../15_attention/attention.ipynb) is about what else such a cache must do.)
 #
 # **Now you know.** From the second value on, a size is a symbol. 0 and 1 never are.
 
@@ -885,4 +885,4 @@ prove("14-break-in-loop")
 #   function to Python on purpose;
 # - [Dynamic compilation control with `torch.compiler.set_stance`](https://docs.pytorch.org/tutorials/recipes/torch_compiler_set_stance_tutorial.html).
 #
-# This was the last chapter. Your progress, and what to review, is on [the start page](../start.ipynb).
+# **Next:** chapter 15, [Attention that fits](../15_attention/attention.ipynb).

@@ -16,11 +16,13 @@
 import torch
 from torch import nn
 
+from torchkata.pictures.angle_dials import dials_explorer
 from torchkata.pictures.attention_map import attention_explorer
 from torchkata.pictures.backward_graph import graph_explorer
 from torchkata.pictures.batch_anatomy import batch_anatomy_explorer
 from torchkata.pictures.batch_norm import bn_explorer
 from torchkata.pictures.cache_blocks import blocks_explorer
+from torchkata.pictures.cache_fills import kv_cache_explorer
 from torchkata.pictures.call_log import call_log_explorer
 from torchkata.pictures.collectives import collective_explorer
 from torchkata.pictures.compile_breaks import breaks_explorer
@@ -33,6 +35,7 @@ from torchkata.pictures.index_steps import gather_scatter_stepper
 from torchkata.pictures.loss_scale import scale_explorer
 from torchkata.pictures.memory_bars import memory_explorer
 from torchkata.pictures.number_formats import format_explorer
+from torchkata.pictures.one_pass import one_pass_explorer
 from torchkata.pictures.onnx_models import onnx_explorer
 from torchkata.pictures.optimizer_path import optimizer_explorer
 from torchkata.pictures.ring import ring_stepper
@@ -44,6 +47,7 @@ from torchkata.pictures.step_surrogate import surrogate_explorer
 from torchkata.pictures.strides import strides_explorer
 from torchkata.pictures.timelines import timeline_explorer
 from torchkata.pictures.two_lanes import lanes_explorer
+from torchkata.pictures.who_sees import who_sees_explorer
 
 # %% [markdown]
 # ## 01 Install and backends
@@ -326,3 +330,41 @@ breaks_explorer()
 
 # %%
 cut_explorer()
+
+# %% [markdown]
+# ## 15 Attention that fits
+#
+# ### Who sees whom
+#
+# Choose *causal_lower_right* and see which keys the last query gains. Then set *queries* to 8 and *left padding* to 3.
+# Which queries see no key? From [chapter 15](15_attention/attention.ipynb).
+
+# %%
+who_sees_explorer()
+
+# %% [markdown]
+# ### Softmax in one pass
+#
+# Switch *forget to rescale* on and press *next block*. Why does the same mistake do no harm with the scores *largest
+# first*? From [chapter 15](15_attention/attention.ipynb).
+
+# %%
+one_pass_explorer()
+
+# %% [markdown]
+# ### The cache fills
+#
+# Choose 24 *kv heads* and move *tokens* until the memory no longer fits on the card. Then choose *taken once*. At how
+# many tokens does it stop fitting now? From [chapter 15](15_attention/attention.ipynb).
+
+# %%
+kv_cache_explorer()
+
+# %% [markdown]
+# ### Positions as angles, in two formats
+#
+# Move *position* from 256 to 257. Which pairs are off now, and which are never? From [chapter
+# 15](15_attention/attention.ipynb).
+
+# %%
+dials_explorer()

@@ -104,5 +104,6 @@ print(torch.tensor(5) // 2)
 # | [12 A small language model, by hand](12_language_model/language_model.ipynb) | 20 | 40 min | 245 min |
 # | [13 Where memory and time go](13_memory_time/memory_time.ipynb) | 20 | 45 min | 265 min |
 # | [14 torch.compile: captured, guarded, broken](14_compile/compile.ipynb) | 20 | 40 min | 165 min |
+# | [15 Attention that fits](15_attention/attention.ipynb) | 20 | 50 min | 205 min |
 #
 # To see your progress here, open this page with `torchkata lab` or `make lab`.
