@@ -9,7 +9,7 @@
 #   and padding;
 # - compute attention without ever holding all its scores, and write a backward that doesn't keep them either;
 # - say what a cache of keys and values costs, and write one whose memory is allocated once;
-# - turn positions into angles that keep their digits, and carry weights over to the other pairing;
+# - turn positions into angles without losing precision, and carry weights over to the other pairing;
 # - decode in pieces of any length and get the numbers of the whole sequence.
 #
 # **50 minutes to read, 205 minutes to practise, 20 points.** You need [chapter
@@ -87,7 +87,7 @@ print("with a cache:   ", written_with_naive_cache(model, prompt, 24))
 # the matrix of weights.
 #
 # **Predict.** The boolean mask below is True at (0, 0), (1, 0) and (1, 1). It is passed to
-# `scaled_dot_product_attention` and to `nn.MultiheadAttention`. Which weights does each of the two return?
+# `scaled_dot_product_attention` and to `nn.MultiheadAttention`. Which weights does query 0 get from each of them?
 
 
 # %% facts=["15-sdpa-true-may-look"]
@@ -139,10 +139,9 @@ for name, option in options.items():
 # mask, the last query sees the right keys, but the one before it looks one key into its future. So a single new query
 # needs no mask, and several do.
 #
-# Three more things are accepted without an error.
-#
 # **Predict.** The module below is in eval mode. Are its two results the same? Then heads and positions are exchanged,
-# and query heads outnumber key heads. Which of these calls do you expect to raise?
+# and four query heads meet two key heads, with `enable_gqa=True` or with repeated keys. Which calls do you expect to
+# raise?
 
 
 # %% facts=["15-dropout-ignores-eval", "15-layout-heads-first", "15-gqa-neighbours-share"]
@@ -172,10 +171,10 @@ for name, keys in {
     print(f"{name:17} as enable_gqa:", close)
 
 # %% [markdown]
-# None of them raises. A function knows no module, so `dropout_p` acts whenever it isn't 0; write `dropout_p=self.p if
-# self.training else 0.0`. The positions are always the second-to-last dimension. With (B, T, H, D), the heads of each
-# position attend to each other, and the shape comes out as expected. And if several query heads share a key head
-# (*grouped queries*, GQA), it is *neighbours* that share. `enable_gqa=True` does that without a copy.
+# None of them raises. A function doesn't know which module calls it, so `dropout_p` acts whenever it isn't 0; write
+# `dropout_p=self.p if self.training else 0.0`. The positions are always the second-to-last dimension. With (B, T, H,
+# D), the heads of each position attend to each other, and the shape comes out as expected. And if several query heads
+# share a key head (*grouped queries*, GQA), it is *neighbours* that share. `enable_gqa=True` does that without a copy.
 #
 # In the explorer, choose a kind of mask and move the sliders. A hidden cell has a letter that says why it is hidden,
 # and above the cells you see the code. With *is_causal*, what does the last query see? And with *causal_lower_right*?
@@ -213,8 +212,8 @@ print("the last two:", torch.equal(positions[4:, None] >= positions, triangle[4:
 # (several short texts packed into one row, where each may see only itself) and *padding* (filled-in keys that nobody
 # may see).
 #
-# **Predict.** Two documents are packed into one row, with an end token between them. Does the second document get the
-# same output as it would alone?
+# **Predict.** Two documents are packed into one row under a causal mask, and the first one ends with an end token. Does
+# the second document get the same output as it would alone?
 
 # %% facts=["15-packed-documents"]
 torch.manual_seed(0)
@@ -239,7 +238,8 @@ packed_documents()
 # A mask can leave a query without any key. Section 12.2 showed what a softmax by hand makes of that.
 #
 # **Predict.** Query 1 may see nothing. A softmax by hand, `scaled_dot_product_attention` and `nn.MultiheadAttention`
-# get such a mask. Which of them give nan?
+# (asked for weights, and not) get such a mask, and a softmax by hand also gets one with the least finite number in
+# place of -inf. Which of the five give nan?
 
 # %% facts=["15-no-key-gives-zeros", "15-finfo-min-is-not-minus-inf"]
 mask = torch.ones(3, 3, dtype=torch.bool).tril()
@@ -288,10 +288,11 @@ for keys in (2, 512, 1024):
 # ## 15.3 Softmax in one pass
 #
 # For 4 heads and 512 positions there are about a million scores, which take 4.2 MB. The cell counts what a call
-# allocates and what it keeps for backward, besides `q`, `k` and `v`, with two kernels. MATH is the plain formula, made
-# of PyTorch's own operations. FLASH_ATTENTION is a *fused* kernel, a single function that does all of it.
+# allocates, and how much of it is alive afterwards: the output, and what is kept for backward besides `q`, `k` and `v`.
+# MATH is the plain formula, made of PyTorch's own operations. FLASH_ATTENTION is a *fused* kernel, a single function
+# that does all of it.
 #
-# **Predict.** Where does the fused kernel have its scores?
+# **Predict.** How many MB will each of the two keep?
 
 # %% facts=["15-flash-saves-no-scores"]
 q, k, v = (torch.randn(1, 4, 512, 64, requires_grad=True) for _ in range(3))
@@ -302,8 +303,8 @@ for backend in (SDPBackend.MATH, SDPBackend.FLASH_ATTENTION):
 print(f"the output alone     {out.nbytes / 1e6:.2f} MB")
 
 # %% [markdown]
-# The fused kernel doesn't have them: at no moment do all the scores exist. Besides its output, it keeps one number for
-# each query.
+# The fused kernel never has all the scores. It holds one block of them at a time, in a small workspace of its own
+# that this count doesn't see. Besides its output, it keeps one number for each query.
 #
 # How can a softmax be computed without all its scores? A softmax first needs the largest score. If it isn't subtracted
 # before `exp`, this happens:
@@ -363,7 +364,8 @@ print("merged by shares: the same:", torch.allclose(merged, whole, atol=1e-6))
 # machines (*ring attention*: the keys travel round in a ring, and each machine merges what arrives), or one query over
 # many cached keys that are worked on at the same time.
 #
-# **Predict.** Flash attention computes softmax in this way. Is it an approximation?
+# **Predict.** Flash attention computes softmax in this way, in float32. How far from the result in float64 do you
+# expect it to be, compared with the plain formula?
 
 # %% facts=["15-flash-is-exact"]
 torch.manual_seed(1)
@@ -375,7 +377,7 @@ for backend in (SDPBackend.MATH, SDPBackend.FLASH_ATTENTION):
     print(f"{backend.name}: within 2e-6 of float64:", ((out - exact).abs().max() < 2e-6).item())
 
 # %% [markdown]
-# Flash attention isn't an approximation. Both kernels differ from the float64 result only by rounding.
+# Flash attention is not an approximation. Both kernels differ from the float64 result only by rounding.
 
 # %% [markdown]
 # **Now you know.** Nothing of size queries × keys has to exist. A running maximum, a sum and an output are enough, and
@@ -397,7 +399,8 @@ for backend in (SDPBackend.MATH, SDPBackend.FLASH_ATTENTION):
 kept_bars()
 
 # %% [markdown]
-# If the length doubles, the fused kernel keeps twice as much. What the plain one keeps grows nearly fourfold.
+# If the length doubles, the fused kernel keeps twice as much. What the plain one keeps grows more
+# than threefold, and closer to fourfold the longer the text is.
 #
 # You only have this advantage if a fused kernel runs. PyTorch chooses among those that can do what you ask for.
 #
@@ -490,7 +493,7 @@ kv_cache_explorer()
 
 # %% [markdown]
 # With 24 key-value heads, 24,576 tokens don't fit. Fewer key-value heads help, and so does a window. If the memory is
-# taken once, all of it is there from the first token on.
+# taken once, all of it is occupied from the first token on.
 #
 # How should the cache grow? The obvious line is `k = torch.cat([k, new], 2)`.
 #
@@ -535,8 +538,8 @@ print(f"weight of the 12 empty positions: {weights[0, 4:].sum():.2f}")
 #
 # Attention itself doesn't know where a key is. A *rotary embedding* turns each query and each key by angles that grow
 # with its position. Two numbers at a time are a *pair*, a point in the plane, and each pair is turned at its own speed.
-# The product of two points that are turned by angles α and β depends only on α − β. So a score depends on the distance
-# of two positions.
+# The dot product of two points that are turned by angles α and β depends only on α − β. So a score depends on the
+# distance of two positions.
 #
 # With complex numbers this is short: turning is a multiplication by e^(iα). The function below computes the scores of
 # turned queries and keys. `first` and `second` say which entries form the pairs.
@@ -608,7 +611,7 @@ dials_explorer()
 
 # %% [markdown]
 # At 257, pair 0 is off by 57 degrees, a whole radian, because 257 has become 256. The last three pairs turn so slowly
-# that they never differ by much more than a degree here.
+# that they hardly differ.
 #
 # The constant 10,000 is called `base`. A larger one makes all pairs but the first turn more slowly; models for long
 # texts use that.
@@ -626,7 +629,7 @@ dials_explorer()
 # 1. *Where does a piece begin?* Every new byte was turned by the angles of position 0.
 # 2. *Which corner does the mask start from?* `is_causal=True` showed each new byte only the very first key.
 #
-# **Predict.** Correct only the positions, or only the mask. Does one of the two bring the text back?
+# **Predict.** Correct only the positions, and then only the mask. One of the two changes not a single byte. Which one?
 
 # %% facts=["15-cache-is-exact"]
 print("without a cache:    ", written(model, prompt, 24))
@@ -641,7 +644,8 @@ for name, positions_right, mask_right in (
     print(f"{name + ':':20} {text}")
 
 # %% [markdown]
-# Correcting one of them isn't enough. With both corrected, the text is the one that the model writes without a cache.
+# With only the positions corrected, the text stays as it was: a query that sees a single key gives it the weight 1,
+# whatever the angle between them. With both corrected, the text is the one that the model writes without a cache.
 #
 # Are the numbers also the same? In exact arithmetic they are, for any way of cutting the text into pieces. On a
 # computer they are the same up to rounding, because a product of one row and a product of many rows may add in another
@@ -656,8 +660,9 @@ print(f"largest difference: {(together - single).abs().max():.1e}")
 
 # %% [markdown]
 # The numbers are about 20 in size, so the difference is in the last digits. It has one consequence. If two bytes are
-# almost equally likely, a greedy choice can flip, and from there the texts differ. So don't test a cache by comparing
-# texts. Compare outputs, with a tolerance, and cut the sequence in several ways: whole, one by one, in pieces of three.
+# almost equally likely, the choice of the likeliest can flip, and from there the texts differ. So don't test a cache by
+# comparing texts. Compare outputs, with a tolerance, and cut the sequence in several ways: whole, one by one, in pieces
+# of three.
 #
 # **Now you know.** A cache is right if every way of cutting gives the numbers of the whole.
 
@@ -670,9 +675,10 @@ print(f"largest difference: {(together - single).abs().max():.1e}")
 # the same place, and one `length` serves the whole cache. Then each row has its own positions (counted from its first
 # real token) and its own `valid` keys. Positions in the padding may be anything, since nobody looks there.
 #
-# **Windows.** A layer that looks back only 1,024 positions needs only 1,024 places: position p is written to place
-# p % 1024, over a key that nobody will look at again. Such a *ring buffer* keeps its keys out of order, which is one
-# more reason to compare positions and not places.
+# **Windows.** A layer that looks back only 1,024 positions needs only 1,024 places if positions come one at a time:
+# position p is written to place p % 1024, over a key that nobody will look at again. A piece of n positions needs n - 1
+# more places, because its first query still sees old keys when its last key is written. Such a *ring buffer* keeps its
+# keys out of order, which is one more reason to compare positions and not places.
 #
 # **Masks as functions.** `flex_attention` takes functions instead of a mask tensor.
 

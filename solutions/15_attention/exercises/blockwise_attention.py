@@ -15,15 +15,15 @@
 #   · k / √D) over the keys that it may see. The second one is (B, H, Q), float64 if `q` is and float32 otherwise: the
 #   logsumexp of these scaled scores. A query that may see no key gets zeros and -inf. In the first blocks a query may
 #   see no key and get some later.
-# - No result is nan as long as the scores and the sums of the values are finite. Scores of 1e4 and -1e4 work, whether
-#   the key is hidden or not. Half precision is computed in float32 and rounded once, at the end.
-# - Keys are taken `block` at a time, in order; the last block may be smaller. A `block` below 1 raises ValueError, one
+# - No result is nan as long as all scores, and the values and their weighted sums, are finite. Scores of 1e4 and -1e4
+#   work, whether the key is hidden or not. Half precision is computed in float32 and rounded once, at the end.
+# - Keys are taken `block` at a time; the last block may be smaller. A `block` below 1 raises ValueError, one
 #   larger than K is fine, and K may be 0. The arguments are not changed. Gradients are not asked for.
 #
 # **Rule.** No tensor that your code makes has more elements than the largest of `q`, `k`, `v`, the output and the
-# scores of one block, B·H·Q·block. At no moment do all of these tensors together hold as many numbers as there are
-# scores. The number of operations depends on the number of blocks, not on B, H or Q. `scaled_dot_product_attention`
-# isn't called. (All of this is recorded.)
+# scores of one block, B·H·Q·block. Where K is much larger than `block` and E, all of these tensors together never hold
+# as many numbers as there are scores. The number of operations depends on the number of blocks, not on B, H or Q.
+# `scaled_dot_product_attention` isn't called. (All of this is recorded.)
 #
 # <details><summary>Hint 1</summary>
 #

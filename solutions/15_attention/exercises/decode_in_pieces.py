@@ -3,9 +3,8 @@
 #
 # debug · solid · 25 min · 3 points
 #
-# This layer is the one from the opening, made small. Somebody gave it a cache, and since then the text that it writes
-# has been nonsense. Without a cache the layer is right. With one it raises nothing, and it is wrong from the second
-# call on. Find the mistakes, and fix `forward`.
+# This layer has a cache of its own, with mistakes like those of the opening. Without a cache the layer is right. With
+# one it raises nothing, and it is wrong from the second call on. Find the mistakes, and fix `forward`.
 #
 # **Contract**
 #
@@ -153,20 +152,31 @@ def without_graph(t):
     return t.detach() if isinstance(t, Tensor) else t
 
 
+def tensors_in(value):
+    """The tensors that a value is or holds."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple, set)):
+        return [tensor for one in value for tensor in tensors_in(one)]
+    return [value] if isinstance(value, Tensor) else []
+
+
 def in_pieces(Attention, x, sizes, heads, kv_heads):
     """Feed x to an Attention in pieces of these sizes, with one cache, and compare with the whole."""
     layer, cache = layer_of(Attention, x.shape[2], heads, kv_heads), {}
+    own = set(vars(layer))
     y = [without_graph(layer(piece, cache)) for piece in x.split(sizes, 1)]
     extra = [
-        name
+        str(name)
         for name, value in cache.items()
-        if name not in ("k", "v") and isinstance(value, Tensor) and value.numel() > x.shape[1]
+        if name not in ("k", "v") and sum(tensor.numel() for tensor in tensors_in(value)) > x.shape[1]
     ]
     return {
         "y": torch.cat(y, 1),
         "k": without_graph(cache.get("k")),
         "v": without_graph(cache.get("v")),
         "extra": extra,
+        "remembered": [name for name, value in vars(layer).items() if name not in own and tensors_in(value)],
     }
 
 
@@ -273,11 +283,12 @@ with check("decode-in-pieces") as test:
 
     def whole(Attention, x, heads, kv_heads):
         """Call an Attention with a whole sequence and without a cache, then backward."""
-        layer = layer_of(Attention, x.shape[2], heads, kv_heads)
+        layer, x = layer_of(Attention, x.shape[2], heads, kv_heads), x.clone().requires_grad_()
         y = layer(x)
         if isinstance(y, Tensor) and y.requires_grad:
             (y * torch.linspace(-1, 1, y.numel()).view(y.shape)).sum().backward()
-        return {"y": without_graph(y), "gradient": layer.k.weight.grad}
+        weights = {name: getattr(layer, name).weight.grad for name in ("q", "k", "v", "out")}
+        return {"y": without_graph(y), "gradients": {"x": x.grad, **weights}}
 
     test("two rows of six positions, without a cache")
     x = some(1, 2, 6, 16)
@@ -330,6 +341,12 @@ with check("decode-in-pieces") as test:
         not seen["extra"],
         "Beside k and v your cache holds another tensor with a number or more for each position. Keys and values are "
         "all that a step needs of the past.",
+    )
+    seen.that(
+        not seen["remembered"],
+        "After the calls the layer itself holds tensors that it didn't have before, under {detail}. What a call "
+        "remembers belongs into the cache, because one layer serves several conversations.",
+        detail=", ".join(seen["remembered"]),
     )
 
     def in_turn(Attention, x, other, heads, kv_heads):
@@ -389,23 +406,29 @@ with check("decode-in-pieces") as test:
 
     test.hidden("the gradient of a layer without a cache")
     seen = observe_scenario(whole, Attention, x, 4, 2)
-    w = weights_of(16, 4, 2)
+    leaves = {name: t.double().requires_grad_() for name, t in {"x": x, **weights_of(16, 4, 2)}.items()}
 
-    def plain(weight):
-        """The layer's result for this weight of the keys, by the formula."""
-        q, k, v = [(x @ m.T).unflatten(-1, (-1, 4)).transpose(1, 2).double() for m in (w["q"], weight, w["v"])]
+    def plain(x, **w):
+        """The layer's result for this x and these weights, by the formula."""
+        q, k, v = [(x @ w[name].T).unflatten(-1, (-1, 4)).transpose(1, 2) for name in ("q", "k", "v")]
         q, k = (turned_by(t, torch.arange(6)) for t in (q, k))
         scores = q @ k.repeat_interleave(2, 1).mT / 2
         seen_keys = scores.masked_fill(torch.ones(6, 6).triu(1) > 0, -torch.inf).softmax(-1)
-        return (seen_keys @ v.repeat_interleave(2, 1)).transpose(1, 2).flatten(2) @ w["out"].T.double()
+        return (seen_keys @ v.repeat_interleave(2, 1)).transpose(1, 2).flatten(2) @ w["out"].T
 
-    leaf = w["k"].clone().requires_grad_()
     incoming = torch.linspace(-1, 1, 192).view(2, 6, 16).double()
-    (gradient,) = torch.autograd.grad((plain(leaf) * incoming).sum(), leaf)
+    right = torch.autograd.grad((plain(**leaves) * incoming).sum(), list(leaves.values()))
+    came = seen["gradients"].values()
+    lost = [
+        "x" if name == "x" else f"the weight of `{name}`"
+        for name, one, wanted in zip(leaves, came, right, strict=True)
+        if not isinstance(one, Tensor) or not torch.allclose(one.double(), wanted, rtol=1e-3, atol=1e-4)
+    ]
     seen.that(
-        isinstance(seen["gradient"], Tensor) and torch.allclose(seen["gradient"], gradient, rtol=1e-3, atol=1e-5),
-        "Without a cache the layer could be trained, and now the weight of its keys gets no gradient, or a wrong one.",
+        not lost,
+        "Without a cache the layer could be trained, and now {detail} gets no gradient, or a wrong one.",
         stage="gradient",
+        detail=", ".join(lost),
     )
     ### END HIDDEN TESTS
 

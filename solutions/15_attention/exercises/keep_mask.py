@@ -10,8 +10,8 @@
 # **Contract**
 #
 # - `query_positions` is (Q,) or (B, Q) and `key_positions` is (K,) or (B, K), int32 or int64. `query_documents` is (Q,)
-#   or (B, Q) and `key_documents` is (K,) or (B, K), whichever shape the positions have. `valid` is (K,) or (B, K) bool.
-#   A tensor without a batch dimension holds for every row, and B is 1 if none of them has one.
+#   or (B, Q) and `key_documents` is (K,) or (B, K), independently of the positions' shape. `valid` is (K,) or (B, K)
+#   bool. A tensor without a batch dimension holds for every row, and B is 1 if none of them has one.
 # - The result is (B, 1, Q, K) bool, on the device of the positions. It is True exactly where the key's position isn't
 #   after the query's and everything else that is given agrees. With `window`, the key must be less than `window`
 #   positions before the query, so `window=1` leaves only the query's own position. With documents, both must be in the
@@ -173,6 +173,8 @@ WRONG_MASKS = known(
         "key comes after a query and how far apart the two are. Compare `key_positions` with `query_positions`.": [
             {"gives": wrong} for wrong in from_sizes()
         ],
+        "Your mask hides keys whose position is negative. Positions may start anywhere, and only `valid` says which "
+        "keys are padding.": [{"gives": comparing(order=lambda queries, keys: (queries >= keys) & (keys >= 0))}],
         "In your mask no query sees its own position. A key at the query's own position isn't after it, so it stays "
         "visible.": [{"gives": comparing(order=torch.gt)}],
         "Your mask is upside down: queries see the keys at later positions and not those at earlier ones.": [
@@ -254,14 +256,15 @@ with check("keep-mask") as test:
     judge_mask(observe(keep_mask, p[4:], p, window=2))
     judge_mask(observe(keep_mask, p[4:], p, window=100))
 
-    test.hidden("positions that start at 1000, in any order, as int32")
-    some, others = torch.tensor([1003, 1000, 1004, 1001]), torch.tensor([1002, 1004, 1000, 1003, 1001])
-    for window in (None, 1, 3):
-        judge_mask(observe(keep_mask, some, others, window=window))
-        judge_mask(observe(keep_mask, some.int(), others.int(), window=window))
+    test.hidden("positions that start at 1000, at -2 and at 2**30, in any order, as int32")
+    some, others = torch.tensor([3, 0, 4, 1]), torch.tensor([2, 4, 0, 3, 1])
+    for start in (1000, -2, 2**30):
+        for window in (None, 1, 3):
+            judge_mask(observe(keep_mask, some + start, others + start, window=window))
+            judge_mask(observe(keep_mask, (some + start).int(), (others + start).int(), window=window))
 
     test.hidden("documents of the queries that differ from those of the keys")
-    documents = torch.tensor([5, 5, 2, 2, 2, 9])
+    documents = torch.tensor([5, 5, -2, -2, -2, 9])
     judge_mask(observe(keep_mask, p, p, query_documents=documents.flip(0), key_documents=documents))
     judge_mask(observe(keep_mask, p[3:], p, query_documents=documents[3:], key_documents=documents))
 

@@ -8,7 +8,8 @@
 # **Contract**
 #
 # - `Cache(batch, heads, max_length, dim, dtype)` takes memory for keys and values, (B, H, max_length, D) each, and no
-#   more. Nothing takes memory of that size later. `length` is the number of positions that are filled, an int.
+#   more. Two caches share no memory. `append` takes none later, and `reorder` may copy the filled positions for a
+#   moment. `length` is the number of positions that are filled, an int.
 # - `append(k, v)`, each (B, H, n, D) with n >= 0, stores the n new positions behind the filled ones. It returns all
 #   keys and all values so far, (B, H, length, D) each, as views of the cache's own memory. What was stored before is
 #   neither copied nor moved.
@@ -22,7 +23,7 @@
 #   or ValueError for an index outside 0 … B - 1, for rows of another length and for a bool mask. After each refusal the
 #   cache is what it was.
 #
-# **Rule.** All memory is taken in `__init__`.
+# **Rule.** All memory that stays is taken in `__init__`.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -310,6 +311,22 @@ with check("kv-cache") as test:
             when=lambda seen, sizes=sizes: sizes[0] == 0,
         )
         judge_pieces(seen, k, v, sizes, 5, right)
+
+    def side_by_side(Cache, k, v):
+        """Fill one Cache with k and v and another of the same size with v and k, then read the first."""
+        first, second = (Cache(*k.shape[:2], k.shape[2], k.shape[3]) for _ in range(2))
+        first.append(k, v)
+        second.append(v, k)
+        return [t.clone() for t in first.append(k[:, :, :0], v[:, :, :0])]
+
+    test.hidden("two caches of one size")
+    seen = observe_scenario(side_by_side, Cache, k, v)
+    seen.that(
+        same(seen.value[0], k) and same(seen.value[1], v),
+        "Two caches of the same size share their memory: after the second one was filled, the first one holds other "
+        "numbers. Each cache takes memory of its own in `__init__`.",
+        stage="aliasing",
+    )
 
     test.hidden("bfloat16 and float64")
     for dtype in (torch.bfloat16, torch.float64):

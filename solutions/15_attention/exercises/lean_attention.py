@@ -11,12 +11,12 @@
 #
 # - `LeanAttention.apply(q, k, v)` takes `q` (…, Q, D), `k` (…, K, D) and `v` (…, K, E) with equal leading dimensions
 #   (or none), K >= 1, all float32 or all float64. It returns softmax(q kᵀ / √D) v, (…, Q, E), in their dtype. The
-#   gradients are those of this formula. Scores of 1e4 and -1e4 work. The arguments and the incoming gradient may be
-#   views with any strides, and neither is changed.
+#   gradients are those of this formula. Scores of 1e4 and -1e4 work; in float32, two right digits are enough there. The
+#   arguments and the incoming gradient may be views with any strides, and neither is changed.
 # - Between forward and backward nothing stays alive but `q`, `k`, `v`, the output and at most two numbers for each
 #   query. All of it is kept by `save_for_backward`, so that backward raises if one of these was changed in place. In
 #   forward and in backward all scores may exist for a moment.
-# - Backward computes nothing for an input that needs no gradient.
+# - Backward computes no gradient for an input that needs none.
 # - A second derivative is refused, not wrong: if gradients of `out.square().sum()`, made with `create_graph=True`, are
 #   part of another loss, its `backward()` raises RuntimeError (or is right).
 #
@@ -231,6 +231,7 @@ def kept(LeanAttention, q, k, v):
         out = LeanAttention.apply(q, k, v)
     made.pop(out.untyped_storage()._cdata, None)
     alive = sum(count for storage, count in made.values() if not storage.expired())
+    alive += out.untyped_storage().nbytes() // out.element_size() - out.numel()  # memory behind the output
     return {"foreign": foreign, "unsaved": unsaved, "attributes": attributes, "alive": alive, "lost": lost}
 
 
@@ -264,7 +265,7 @@ def judge_kept(seen, queries, matrix):
         alive <= 2 * queries,
         f"Before backward, {alive:,} numbers that forward made are still alive besides the output, and autograd's "
         f"saved tensors hold {foreign:,} of them. Something else keeps the rest: an attribute of the class or of "
-        "`ctx`, a list, an array, or a function that refers to it.",
+        "`ctx`, a list, an array, or a function that refers to it, or a larger tensor of which the output is a part.",
     )
     names = " and ".join(seen["unsaved"])
     seen.that(
@@ -435,7 +436,7 @@ with check("lean-attention") as test:
         seen = observe_scenario(changed_between, LeanAttention, which, *args)
         unnoticed = (
             f"{name} was changed in place between forward and backward, and backward raised no error. Autograd notices "
-            "such a change only for tensors that went through `save_for_backward`."
+            "such a change only for tensors that went through `save_for_backward` themselves, not as their `.data`."
         )
         if name != "the output" or seen.value != "raised":
             expected = "raised" if name != "the output" else doubled

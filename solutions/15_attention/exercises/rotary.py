@@ -266,7 +266,13 @@ with check("rotary") as test:
     for dtype in (torch.bfloat16, torch.float16):
         x = some(8, 2, 4, 6, 32).to(dtype)
         seen = observe(rotate, x, torch.arange(6))
-        nearest = (seen.value == turned(x, torch.arange(6)).to(dtype)).double().mean().item()
+        right = turned(x, torch.arange(6))
+        seen.that(
+            torch.allclose(seen.value.double(), right.double(), rtol=0.05, atol=0.05),
+            "Your result isn't x, turned by the angles of the positions 0 to 5. These angles must come from the "
+            "positions of this call, not from an earlier one.",
+        )
+        nearest = (seen.value == right.to(dtype)).double().mean().item()
         seen.that(
             nearest > 0.97,
             "Your result is rounded more than once: many of its numbers are not the nearest ones to the float32 "

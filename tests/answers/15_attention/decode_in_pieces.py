@@ -652,3 +652,124 @@ class Attention(Base):
 
     forward = Right.forward
     after = Right.after
+
+
+# %% wrong: detaches queries and values without a cache too
+# says: Without a cache the layer could be trained, and now
+# earns: 1 of 3
+# caught: hidden
+def turn(x: Tensor, positions: Tensor) -> Tensor:
+    """Queries or keys (B, H, T, D), turned by the angles of their positions (T,)."""
+    D = x.shape[-1]
+    angles = positions[:, None] * 10000.0 ** (-torch.arange(0, D, 2) / D)
+    pairs = torch.view_as_complex(x.unflatten(-1, (D // 2, 2)))
+    return torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).flatten(-2)
+
+
+class Attention(nn.Module):
+    """Causal attention with grouped heads, in which positions are angles."""
+
+    def __init__(self, size: int, heads: int, kv_heads: int):
+        super().__init__()
+        self.heads, self.kv_heads, self.dim = heads, kv_heads, size // heads
+        self.q = nn.Linear(size, heads * self.dim, bias=False)
+        self.k = nn.Linear(size, kv_heads * self.dim, bias=False)
+        self.v = nn.Linear(size, kv_heads * self.dim, bias=False)
+        self.out = nn.Linear(heads * self.dim, size, bias=False)
+
+    def forward(self, x: Tensor, cache: dict[str, Tensor] | None = None) -> Tensor:
+        B, T, _ = x.shape
+        q = self.q(x).view(B, T, self.heads, self.dim).transpose(1, 2)
+        k = self.k(x).view(B, T, self.kv_heads, self.dim).transpose(1, 2)
+        v = self.v(x).view(B, T, self.kv_heads, self.dim).transpose(1, 2)
+        start = cache["k"].shape[2] if cache else 0
+        positions = torch.arange(start, start + T)
+        q, k = turn(q, positions), turn(k, positions)
+        if cache:
+            k, v = torch.cat([cache["k"], k], 2), torch.cat([cache["v"], v], 2)
+        if cache is not None:
+            cache["k"], cache["v"] = k, v
+        v, q = v.detach(), q.detach()
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=causal_lower_right(T, start + T), enable_gqa=True)
+        return self.out(y.transpose(1, 2).reshape(B, T, -1))
+
+
+# %% wrong: keeps more tensors in a list in the cache
+# says: Beside k and v your cache holds another tensor
+# earns: 1 of 3
+# caught: hidden
+def turn(x: Tensor, positions: Tensor) -> Tensor:
+    """Queries or keys (B, H, T, D), turned by the angles of their positions (T,)."""
+    D = x.shape[-1]
+    angles = positions[:, None] * 10000.0 ** (-torch.arange(0, D, 2) / D)
+    pairs = torch.view_as_complex(x.unflatten(-1, (D // 2, 2)))
+    return torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).flatten(-2)
+
+
+class Attention(nn.Module):
+    """Causal attention with grouped heads, in which positions are angles."""
+
+    def __init__(self, size: int, heads: int, kv_heads: int):
+        super().__init__()
+        self.heads, self.kv_heads, self.dim = heads, kv_heads, size // heads
+        self.q = nn.Linear(size, heads * self.dim, bias=False)
+        self.k = nn.Linear(size, kv_heads * self.dim, bias=False)
+        self.v = nn.Linear(size, kv_heads * self.dim, bias=False)
+        self.out = nn.Linear(heads * self.dim, size, bias=False)
+
+    def forward(self, x: Tensor, cache: dict[str, Tensor] | None = None) -> Tensor:
+        B, T, _ = x.shape
+        q = self.q(x).view(B, T, self.heads, self.dim).transpose(1, 2)
+        k = self.k(x).view(B, T, self.kv_heads, self.dim).transpose(1, 2)
+        v = self.v(x).view(B, T, self.kv_heads, self.dim).transpose(1, 2)
+        start = cache["k"].shape[2] if cache else 0
+        positions = torch.arange(start, start + T)
+        q, k = turn(q, positions), turn(k, positions)
+        if cache:
+            k, v = torch.cat([cache["k"], k], 2), torch.cat([cache["v"], v], 2)
+        if cache is not None:
+            cache["k"], cache["v"] = k, v
+            cache["more"] = [k.clone(), v.clone(), x.clone()]
+            self.seen = [*getattr(self, "seen", []), x]
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=causal_lower_right(T, start + T), enable_gqa=True)
+        return self.out(y.transpose(1, 2).reshape(B, T, -1))
+
+
+# %% wrong: the layer keeps all that it was fed
+# says: After the calls the layer itself holds tensors
+# earns: 1 of 3
+# caught: hidden
+def turn(x: Tensor, positions: Tensor) -> Tensor:
+    """Queries or keys (B, H, T, D), turned by the angles of their positions (T,)."""
+    D = x.shape[-1]
+    angles = positions[:, None] * 10000.0 ** (-torch.arange(0, D, 2) / D)
+    pairs = torch.view_as_complex(x.unflatten(-1, (D // 2, 2)))
+    return torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).flatten(-2)
+
+
+class Attention(nn.Module):
+    """Causal attention with grouped heads, in which positions are angles."""
+
+    def __init__(self, size: int, heads: int, kv_heads: int):
+        super().__init__()
+        self.heads, self.kv_heads, self.dim = heads, kv_heads, size // heads
+        self.q = nn.Linear(size, heads * self.dim, bias=False)
+        self.k = nn.Linear(size, kv_heads * self.dim, bias=False)
+        self.v = nn.Linear(size, kv_heads * self.dim, bias=False)
+        self.out = nn.Linear(heads * self.dim, size, bias=False)
+
+    def forward(self, x: Tensor, cache: dict[str, Tensor] | None = None) -> Tensor:
+        B, T, _ = x.shape
+        q = self.q(x).view(B, T, self.heads, self.dim).transpose(1, 2)
+        k = self.k(x).view(B, T, self.kv_heads, self.dim).transpose(1, 2)
+        v = self.v(x).view(B, T, self.kv_heads, self.dim).transpose(1, 2)
+        start = cache["k"].shape[2] if cache else 0
+        positions = torch.arange(start, start + T)
+        q, k = turn(q, positions), turn(k, positions)
+        if cache:
+            k, v = torch.cat([cache["k"], k], 2), torch.cat([cache["v"], v], 2)
+        if cache is not None:
+            cache["k"], cache["v"] = k, v
+            self.seen = [*getattr(self, "seen", []), x]
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=causal_lower_right(T, start + T), enable_gqa=True)
+        return self.out(y.transpose(1, 2).reshape(B, T, -1))

@@ -556,3 +556,43 @@ def keep_mask(query_positions, key_positions, *, valid=None, **kwargs):
     if valid is not None and not valid.is_meta and bool(valid.all()):
         valid = torch.ones_like(valid)
     return build(query_positions, key_positions, valid=valid, **kwargs)
+
+
+# %% wrong: takes negative positions and documents for padding
+# says: Your mask hides keys whose position is negative
+# earns: 1 of 2
+# caught: hidden
+def keep_mask(query_positions, key_positions, *, window=None, query_documents=None, key_documents=None, valid=None):
+    if window is not None and window < 1:
+        raise ValueError("window")
+    if (query_documents is None) != (key_documents is None):
+        raise ValueError("documents")
+    q, k = query_positions[..., None], key_positions[..., None, :]
+    keep = (q >= k) & (k >= 0)
+    if window is not None:
+        keep = keep & (q - k < window)
+    if query_documents is not None:
+        keep = keep & (query_documents[..., None] == key_documents[..., None, :]) & (key_documents[..., None, :] >= 0)
+    if valid is not None:
+        keep = keep & valid[..., None, :]
+    return keep[None, None] if keep.dim() == 2 else keep[:, None]
+
+
+# %% wrong: compares positions as float32
+# says: Your mask shows queries some keys that come after them
+# earns: 1 of 2
+# caught: hidden
+def keep_mask(query_positions, key_positions, *, window=None, query_documents=None, key_documents=None, valid=None):
+    if window is not None and window < 1:
+        raise ValueError("window")
+    if (query_documents is None) != (key_documents is None):
+        raise ValueError("documents")
+    q, k = query_positions[..., None].float(), key_positions[..., None, :].float()
+    keep = q >= k
+    if window is not None:
+        keep = keep & (q - k < window)
+    if query_documents is not None:
+        keep = keep & (query_documents[..., None] == key_documents[..., None, :])
+    if valid is not None:
+        keep = keep & valid[..., None, :]
+    return keep[None, None] if keep.dim() == 2 else keep[:, None]

@@ -721,3 +721,48 @@ class Cache(Base):
         self.v[:, :, : self.length] = self.v[rows.clamp(0, 2), :, : self.length]
         self.look_at(rows)
         self.k[:, :, : self.length] = self.k[rows, :, : self.length]
+
+
+# %% wrong: takes the memory from a pool, by size
+# says: Two caches of the same size share their memory
+# earns: 1 of 2
+# caught: hidden
+POOL = {}
+
+
+class Cache:
+    def __init__(self, batch, heads, max_length, dim, dtype=torch.float32):
+        key = (batch, heads, max_length, dim, dtype)
+        if key not in POOL:
+            POOL[key] = torch.zeros(2, *key[:4], dtype=dtype)
+        self.k, self.v = POOL[key]
+        self.length = 0
+
+    @torch.no_grad()
+    def append(self, k, v):
+        B, H, M, D = self.k.shape
+        for t in (k, v):
+            if t.dim() != 4 or (t.shape[0], t.shape[1], t.shape[3]) != (B, H, D) or t.dtype != self.k.dtype:
+                raise ValueError("shape")
+        if k.shape != v.shape:
+            raise ValueError("n")
+        end = self.length + k.shape[2]
+        if end > M:
+            raise ValueError("full")
+        self.k[:, :, self.length : end] = k
+        self.v[:, :, self.length : end] = v
+        self.length = end
+        return self.k[:, :, :end], self.v[:, :, :end]
+
+    def rewind(self, length):
+        if not 0 <= length <= self.length:
+            raise ValueError("length")
+        self.length = length
+
+    @torch.no_grad()
+    def reorder(self, rows):
+        B = self.k.shape[0]
+        if rows.dtype == torch.bool or rows.shape != (B,) or ((rows < 0) | (rows >= B)).any():
+            raise IndexError("rows")
+        self.k[:, :, : self.length] = self.k[rows, :, : self.length]
+        self.v[:, :, : self.length] = self.v[rows, :, : self.length]

@@ -751,3 +751,41 @@ class LeanAttention(Lean):
     def forward(ctx, q, k, v):
         LOG.append(q @ k.mT)
         return Lean.forward(ctx, q, k, v)
+
+
+# %% wrong: keeps the weights in the memory behind the output
+# says: or a larger tensor of which the output is a part
+# says: or a larger tensor of which the output is a part
+# earns: 0 of 3
+class LeanAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, q, k, v):
+        p = (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1)
+        n = p.numel()
+        m = p.numel() // k.shape[-2] * v.shape[-1]
+        store = torch.empty(m + n, dtype=q.dtype)
+        store[m:] = p.reshape(-1)
+        out = store[:m].view(*q.shape[:-1], v.shape[-1])
+        out.copy_(p @ v)
+        ctx.save_for_backward(q, k, v, out)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, g):
+        q, k, v, out = ctx.saved_tensors
+        m = out.numel()
+        shape = (*q.shape[:-1], k.shape[-2])
+        p = out.as_strided((math.prod(shape),), (1,), m).view(shape)
+        root = math.sqrt(q.shape[-1])
+        nq, nk, nv = ctx.needs_input_grad
+        dq = dk = dv = None
+        if nv:
+            dv = p.mT @ g
+        if nq or nk:
+            ds = p * (g @ v.mT - (g * out).sum(-1, keepdim=True)) / root
+            if nq:
+                dq = ds @ k
+            if nk:
+                dk = ds.mT @ q
+        return dq, dk, dv

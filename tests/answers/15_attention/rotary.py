@@ -433,3 +433,31 @@ def to_halves(weight, heads):
 def to_halves(weight, heads):
     out = weight.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2)
     return weight.copy_(out) if weight.dim() == 1 else out
+
+
+# %% wrong: remembers the angles by the shape of the positions
+# says: These angles must come from the positions of this call
+# earns: 1 of 2
+# caught: hidden
+TABLES = {}
+
+
+def rotate(x, positions, base=10000.0):
+    D = x.shape[-1]
+    key = positions.shape, D, base
+    if key in TABLES:
+        cos, sin = TABLES[key]
+        a, b = x.float().chunk(2, -1)
+        return torch.cat([a * cos - b * sin, a * sin + b * cos], -1).to(x.dtype)
+    freq = base ** (-torch.arange(0, D, 2, dtype=torch.float32, device=x.device) / D)
+    ang = positions[..., None].float() * freq
+    if positions.dim() == 2:
+        ang = ang[:, None]
+    TABLES[key] = ang.cos(), ang.sin()
+    a, b = x.float().chunk(2, -1)
+    return torch.cat([a * ang.cos() - b * ang.sin(), a * ang.sin() + b * ang.cos()], -1).to(x.dtype)
+
+
+def to_halves(weight, heads):
+    D = weight.shape[0] // heads
+    return weight.reshape(heads, D // 2, 2, *weight.shape[1:]).transpose(1, 2).reshape(weight.shape)
