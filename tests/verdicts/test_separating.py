@@ -80,6 +80,12 @@ def test_where_none_exists_the_sentence_says_why(capsys):
     assert "Both divide the same sum once." in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("size", [1e-30, 1e-12, 1e12])
+def test_rounding_is_measured_by_the_size_of_the_results(size):
+    assert separates({"weights": [[one * size for one in part] for part in UNEQUAL], "sums": None}) == 2
+    assert separates({"weights": [[size, 2 * size], [3 * size, 6 * size]], "sums": None}) == 1
+
+
 def test_an_input_that_nobody_thought_of_is_right(capsys):
     assert separates({"weights": UNEQUAL, "sums": [[2.0**25, 1.0], [-(2.0**25)]]}) == 2
 

@@ -342,8 +342,8 @@ with check("blockwise-attention") as test:
         ),
     ]
     late = mistake(
-        "A query that sees its first key in a later block gets zeros or -inf, as if it saw none. In its first block it "
-        "has made nan, which spoils everything that is added later; to replace nan at the end comes too late.",
+        "A query that sees its first key in a later block gets zeros or -inf, as if it saw none. If its first block "
+        "has made nan, that spoils everything that is added later; to replace nan at the end comes too late.",
         when=lambda seen: bool((~seen.value[0].any(-1) | seen.value[1].isinf())[:, :, seen.args[3].any(1)].any()),
     )
     for block in (2, 3, 9):

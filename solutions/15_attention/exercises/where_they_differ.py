@@ -193,6 +193,8 @@ def wrong_form(given):
     """What is wrong with the form of an input, or None."""
     if not isinstance(given, (tuple, list)) or len(given) != 3 or not all(isinstance(t, Tensor) for t in given):
         return "Give a tuple of three tensors (q, k, v), or None."
+    if any(t.is_meta or t.layout != torch.strided for t in given):
+        return "q, k and v must be ordinary dense tensors that hold numbers."
     q, k, v = given
     if any(t.dtype != torch.float32 for t in given):
         return "q, k and v must be float32."

@@ -6,15 +6,36 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from torchkata.verdicts.comparing import difference, kind, show
 from torchkata.verdicts.isolation import clean_state
 from torchkata.verdicts.plain import Copier
 
+ROUNDING = 1e-5
+
 
 def _unlike(a: object, b: object) -> bool:
     return difference(a, b) is not None
+
+
+def _unlike_for_their_size(a: object, b: object) -> bool:
+    """Tiny results differ, too: what counts as rounding is measured by the largest number in both."""
+    size = max(_size(a), _size(b))
+    return difference(a, b, rtol=ROUNDING, atol=ROUNDING * size) is not None
+
+
+def _size(value: object) -> float:
+    """The largest finite number in tensors, numbers and containers of them, without its sign; 0 where there is none."""
+    if isinstance(value, (list, tuple)):
+        return max(map(_size, value), default=0.0)
+    if isinstance(value, dict):
+        return _size(list(value.values()))
+    if isinstance(value, (Tensor, float, int)):
+        numbers = torch.as_tensor(value).detach().double()
+        return numbers[numbers.isfinite()].abs().amax().item() if numbers.isfinite().any() else 0.0
+    return 0.0
 
 
 @dataclass(frozen=True)
@@ -37,7 +58,7 @@ def separation(
     *near: tuple[Callable[[Any], object], str],
     contract: Callable[[Any], str],
     same: str = "Both functions return {result} for this input.",
-    differ: Callable[[Any, Any], object] = _unlike,
+    differ: Callable[[Any, Any], object] | None = None,
     exists: str = "There is an input on which these two differ.",
     no_input: str = "",
 ) -> Pair:
@@ -49,11 +70,14 @@ def separation(
             functions may: then the learner reads that the call fails, and with what.
         same: the sentence for any other input on which the two agree. In it, as in those of `near`, "{result}" stands
             for the result of the first.
-        differ: whether two results count as different; by default, where they differ by more than rounding.
+        differ: whether two results count as different; by default, where they differ by more than float32's rounding,
+            measured by the largest number in them.
         exists: the sentence for None, which says that no input separates the two.
         no_input: why no input separates the two, if so. Then None is right; an input that does separate them is right
             nevertheless.
     """
+    # where nothing separates the two, cancellation in large numbers must not look like a difference
+    differ = differ or (_unlike if no_input else _unlike_for_their_size)
     return Pair(one, other, near, contract, same, differ, exists, no_input)
 
 

@@ -766,3 +766,46 @@ class Cache:
             raise IndexError("rows")
         self.k[:, :, : self.length] = self.k[rows, :, : self.length]
         self.v[:, :, : self.length] = self.v[rows, :, : self.length]
+
+
+# %% wrong: reshapes values that have other dimensions
+# says: k and v with dimensions in another order must be refused
+# earns: 1 of 2
+# caught: hidden
+class Cache:
+    def __init__(self, batch, heads, max_length, dim, dtype=torch.float32):
+        self.k = torch.zeros(batch, heads, max_length, dim, dtype=dtype)
+        self.v = torch.zeros(batch, heads, max_length, dim, dtype=dtype)
+        self.length = 0
+
+    @torch.no_grad()
+    def append(self, k, v):
+        B, H, M, D = self.k.shape
+        for t in (k,):
+            if t.dim() != 4 or (t.shape[0], t.shape[1], t.shape[3]) != (B, H, D) or t.dtype != self.k.dtype:
+                raise ValueError("shape")
+        if v.dtype != k.dtype:
+            raise ValueError("dtype")
+        if k.numel() != v.numel():
+            raise ValueError("n")
+        v = v.reshape(k.shape)
+        end = self.length + k.shape[2]
+        if end > M:
+            raise ValueError("full")
+        self.k[:, :, self.length : end] = k
+        self.v[:, :, self.length : end] = v
+        self.length = end
+        return self.k[:, :, :end], self.v[:, :, :end]
+
+    def rewind(self, length):
+        if not 0 <= length <= self.length:
+            raise ValueError("length")
+        self.length = length
+
+    @torch.no_grad()
+    def reorder(self, rows):
+        B = self.k.shape[0]
+        if rows.dtype == torch.bool or rows.shape != (B,) or ((rows < 0) | (rows >= B)).any():
+            raise IndexError("rows")
+        self.k[:, :, : self.length] = self.k[rows, :, : self.length]
+        self.v[:, :, : self.length] = self.v[rows, :, : self.length]

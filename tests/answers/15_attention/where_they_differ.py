@@ -206,3 +206,9 @@ INPUTS = RIGHT | {"a": "", "f": ""}
 # says: There is no prediction yet
 # earns: 1.67 of 2
 INPUTS = RIGHT | {"b": ...}
+
+
+# %% wrong: a, tensors without numbers
+# says: q, k and v must be ordinary dense tensors that hold numbers
+# earns: 1.67 of 2
+INPUTS = RIGHT | {"a": (torch.ones(1, 1, 1, 1, device="meta"),) * 3}
