@@ -73,11 +73,6 @@ def scale_window(grads: Sequence[Tensor], dtype: torch.dtype = torch.float16) ->
 # %% helpers="scale-window"
 zeros_counted = "Entries that were 0 before are not lost; divide by the number of non-zero ones."
 tiny = "Numbers below finfo.tiny are not lost yet: subnormals reach down to about 6e-8 in float16. Cast and look."
-rounded = (
-    "You compared with the smallest number of the dtype. The cast rounds, so anything above half of that number "
-    "becomes it and is not lost. Cast and look."
-)
-at_half = "The cast rounds exactly half of the smallest number of the dtype to 0, so that is also lost. Cast and look."
 not_power = "The scale must be a power of two (multiplying by it changes no digits)."
 too_large = "With this scale the largest entry becomes inf."
 after_cast = "Multiply before casting: what has become 0 stays 0 whatever you multiply it by."
@@ -173,6 +168,14 @@ with check("scale-window") as test:
         scale = next(s for k in range(start, -400, -1) if (nonzero * (s := 2.0**k)).to(dtype).isfinite().all())
         shares = [((nonzero * s).to(dtype) == 0).double().mean().item() for s in (1.0, scale)]
         return {"lost": shares[0], "scale": scale, "lost_scaled": shares[1]}
+
+    rounded = (
+        "You compared with the smallest number of the dtype. The cast rounds, so anything above half of that number "
+        "becomes it and is not lost. Cast and look."
+    )
+    at_half = (
+        "The cast rounds exactly half of the smallest number of the dtype to 0, so that is also lost. Cast and look."
+    )
 
     def misread(grads, dtype=torch.float16):
         """What each of the misconceptions of the first check makes of these gradients."""
