@@ -3,8 +3,8 @@
 #
 # separate · warm-up · 10 min · 1 point
 #
-# Here are four pairs of functions. For most inputs the two of a pair return the same. Find an input for which they
-# don't, or write `None` if there is none.
+# Here are four pairs of functions. For many inputs the two functions of a pair return the same result. Find an input
+# for which they don't, or write `None` if there is none.
 #
 # ```python
 # region = torch.autocast("cpu", dtype=torch.bfloat16)
@@ -125,7 +125,7 @@ with check("autocast-apart") as test:
     def has_wrong_form(given, number):
         """What is wrong with a tuple of so many tensors, or ""."""
         if not isinstance(given, tuple) or len(given) != number or not all(map(torch.is_tensor, given)):
-            return f"Write a tuple with as many tensors as the functions have arguments, here {number}."
+            return f"Write a tuple with as many dense tensors as the functions have arguments, here {number}."
         if not all(1 <= tensor.numel() <= 1000 and tensor.isfinite().all() for tensor in given):
             return "Each tensor has 1 to 1000 numbers, all of them finite."
         return ""
@@ -185,8 +185,8 @@ with check("autocast-apart") as test:
             "sum": separation(
                 *unpacked(sum_1, sum_2),
                 contract=of_sum,
-                same="Both functions return {result}, because bfloat16 contains this number. Which sum needs more than "
-                "8 significant bits?",
+                same="Both functions return {result}, which bfloat16 can hold as it is. Which sum needs more than 8 "
+                "significant bits?",
                 exists="There is an input that separates the sums: on the CPU, sum keeps the dtype of its input and "
                 "has to round the total to it.",
             ),

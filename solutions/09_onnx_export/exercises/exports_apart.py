@@ -139,7 +139,7 @@ with check("exports-apart") as test:
     def contract(given):
         """What is wrong with an input, or ""."""
         if not torch.is_tensor(given) or given.dtype != torch.float32 or given.dim() != 2 or given.shape[1] != 3:
-            return "Write a float32 tensor with 3 columns."
+            return "Write a dense float32 tensor with 3 columns."
         if not 1 <= len(given) <= 20 or not given.detach().abs().le(1000).all():
             return "The tensor has 1 to 20 rows of numbers between -1000 and 1000."
         return ""
@@ -180,7 +180,7 @@ with check("exports-apart") as test:
                 ),
                 contract=contract,
                 same="Both files return {result}. One adds up all rows, the other the last three. Here the rows before "
-                "these add up to 0.",
+                "these add up to 0, or to too little to show.",
                 exists="There is an input that shows a difference: each file contains only the branch that its example "
                 "took.",
             ),

@@ -154,7 +154,7 @@ with check("loops-apart") as test:
     def of_numbers(given):
         """What is wrong with a list of numbers, or ""."""
         if not isinstance(given, (list, tuple)) or not 1 <= len(given) <= 20:
-            return "Write a list of 1 to 20 numbers."
+            return "Write a list with 1 to 20 entries."
         if not all(type(one) in (int, float) and abs(one) <= 1000 for one in given):
             return "The entries of the list are Python numbers between -1000 and 1000."
         return ""
@@ -196,7 +196,7 @@ with check("loops-apart") as test:
                 ),
                 contract=of_unused,
                 same="Both functions return {result}. step() skips a parameter whose gradient is None, but if the "
-                "gradient is 0 its momentum moves it on. Here it has none at that time.",
+                "gradient is 0 its momentum moves it on. Here it has none at that time, or too little to show.",
                 exists="There is an input that separates them: step() skips a parameter whose gradient is None, but "
                 "not one whose gradient is 0.",
             ),
@@ -212,8 +212,8 @@ with check("loops-apart") as test:
                     "Adam's first step is about lr, however large the gradient is, clipped or not.",
                 ),
                 contract=of_numbers,
-                same="Both functions return {result}. Clipping scales all of these gradients by about the same factor, "
-                "and Adam divides it out again.",
+                same="Both functions return {result}. Clipping scales all gradients that matter here by about the same "
+                "factor, and Adam divides it out again.",
                 exists="There is an input that separates them: Adam divides by a mean over several gradients, and "
                 "clipping changes the large ones only.",
             ),

@@ -113,7 +113,7 @@ inputs = RIGHT | {"loss": (ones(3).bfloat16(), ones(1).bfloat16())}
 
 
 # %% wrong: a sum that bfloat16 contains
-# says: Both functions return tensor(256), because bfloat16 contains this number.
+# says: Both functions return tensor(256), which bfloat16 can hold as it is.
 # earns: 0.75 of 1
 # lesson
 inputs = RIGHT | {"sum": (ones(256).bfloat16(),)}
@@ -163,7 +163,7 @@ inputs = {name: torch.ones(2) for name in RIGHT}
 
 
 # %% wrong: no tuple
-# says: Write a tuple with as many tensors as the functions have arguments, here 1.
+# says: Write a tuple with as many dense tensors as the functions have arguments, here 1.
 # earns: 0.75 of 1
 inputs = RIGHT | {"sum": torch.ones(257).bfloat16()}
 

@@ -61,7 +61,7 @@ inputs = RIGHT | {"tail": torch.ones(3, 3)}
 
 
 # %% wrong: rows before the last three that add up to 0
-# says: One adds up all rows, the other the last three. Here the rows before these add up to 0.
+# says: One adds up all rows, the other the last three. Here the rows before these add up to 0, or to too little to show.
 # earns: 0.6667 of 1
 inputs = RIGHT | {"tail": torch.tensor([[0.0] * 3, [1.0] * 3, [2.0] * 3, [3.0] * 3])}
 
@@ -85,7 +85,7 @@ inputs = RIGHT | {"half": torch.full((4, 3), torch.nan)}
 
 
 # %% wrong: two columns
-# says: Write a float32 tensor with 3 columns.
+# says: Write a dense float32 tensor with 3 columns.
 # earns: 0.6667 of 1
 inputs = RIGHT | {"tail": torch.ones(4, 2)}
 

@@ -77,7 +77,7 @@ inputs = RIGHT | {"unused": [1.0, 0.0]}
 
 
 # %% wrong: unused before there is any momentum
-# says: Both functions return tensor(-1). step() skips a parameter whose gradient is None, but if the gradient is 0 its momentum moves it on. Here it has none at that time.
+# says: Both functions return tensor(-1). step() skips a parameter whose gradient is None, but if the gradient is 0 its momentum moves it on. Here it has none at that time, or too little to show.
 # earns: 1.5 of 2
 # lesson
 inputs = RIGHT | {"unused": [None, 1.0]}
@@ -109,7 +109,7 @@ inputs = RIGHT | {"clip": [0.5, 0.01, -0.9]}
 
 
 # %% wrong: large gradients of one size
-# says: Clipping scales all of these gradients by about the same factor, and Adam divides it out again.
+# says: Clipping scales all gradients that matter here by about the same factor, and Adam divides it out again.
 # earns: 1.5 of 2
 # lesson
 inputs = RIGHT | {"clip": [500.0, 500.0, -500.0]}
@@ -142,7 +142,7 @@ inputs = RIGHT | {"place": [float("nan")]}
 
 
 # %% wrong: no list
-# says: Write a list of 1 to 20 numbers.
+# says: Write a list with 1 to 20 entries.
 # earns: 1.5 of 2
 inputs = RIGHT | {"clip": 500.0}
 
