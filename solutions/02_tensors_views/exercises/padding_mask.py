@@ -3,8 +3,9 @@
 #
 # fix · warm-up · 8 min · 1 point
 #
-# A batch of sequences of different lengths needs a mask that says which positions are real. This one was meant to save
-# memory. For lengths [3, 1, 2], every row is [True, False, False], without an error or a warning. Fix it.
+# A batch of sequences of different lengths needs a mask that says which positions are real. ([Section
+# 15.2](../15_attention/attention.ipynb) makes all masks of attention in this way.) This one was meant to save memory.
+# For lengths [3, 1, 2], every row is [True, False, False], without an error or a warning. Fix it.
 #
 # **Contract**
 #
