@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -232,6 +233,11 @@ def test_a_copy_of_an_older_release_without_the_exercise(place: Place):
 # ---------------------------------------------------------------- real processes
 
 
+def _heeds_ctrl_c() -> None:
+    """As in a terminal: what a shell starts in the background, as this test run may be, ignores it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Terminal:
     """The command in a pseudo-terminal, with what it has written so far."""
 
@@ -242,21 +248,35 @@ class Terminal:
         environment = os.environ | {"COLUMNS": "200", "TERM": "dumb"}
         command = [sys.executable, "-m", "torchkata", "skip", "03"]
         self.process = subprocess.Popen(
-            command, cwd=place.root, env=environment, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+            command,
+            cwd=place.root,
+            env=environment,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+            preexec_fn=_heeds_ctrl_c,
         )
         os.close(theirs)
         self.text = ""
 
-    def wait_for(self, words: str) -> None:
-        """Read on until these words have come since the last ones."""
+    def wait_for(self, words: str, meanwhile: Callable[[], object] = lambda: None) -> None:
+        """Read on until these words have come since the last ones; each second without a word, do something."""
         end = time.monotonic() + 100
         while words not in self.text:
             assert time.monotonic() < end, self.text
+            if not select.select([self._mine], [], [], 1)[0]:
+                meanwhile()
+                continue
             try:
                 self.text += os.read(self._mine, 4096).decode()
             except OSError:  # it has ended
                 assert words in self.text, self.text
         self.text = self.text.partition(words)[2]
+
+    def interrupts(self) -> None:
+        """Press Ctrl-C."""
+        self.process.send_signal(signal.SIGINT)
 
     def types(self, line: str) -> None:
         os.write(self._mine, f"{line}\n".encode())
@@ -291,8 +311,9 @@ def test_ctrl_c_and_no_terminal(place: Place):
     terminal = Terminal(place)
     terminal.wait_for("Question 1 of 10")
     terminal.wait_for("end: ")
-    terminal.process.send_signal(signal.SIGINT)
-    terminal.wait_for("Stopped. Nothing was noted. To begin again: torchkata skip 03")
+    terminal.interrupts()
+    # a signal between the prompt and the reading of a line waits for the next one
+    terminal.wait_for("Stopped. Nothing was noted. To begin again: torchkata skip 03", meanwhile=terminal.interrupts)
     assert terminal.ends() == 1 and noted(place) == {}
     command = [sys.executable, "-m", "torchkata", "skip", "03"]
     done = subprocess.run(command, cwd=place.root, stdin=subprocess.DEVNULL, capture_output=True, text=True)
