@@ -13,7 +13,7 @@ from torchkata.tools.course import chapters
 from torchkata.tools.placing import here
 
 ALWAYS = "03_gather_scatter"
-others = pytest.mark.exhaustive("the content of a further chapter in the browser", thorough=True)
+others = pytest.mark.exhaustive("the content of a further chapter in the browser")
 CHAPTERS = [
     pytest.param(c.name, marks=() if c.name == ALWAYS else others) for c in chapters(here()) if c.release.exists()
 ]
