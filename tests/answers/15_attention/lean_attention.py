@@ -469,7 +469,7 @@ class LeanAttention(Lean):
 
 
 # %% wrong: autograd inside backward
-# says: Your backward lets autograd, torch.func or a checkpoint find the gradients.
+# says: Your backward lets autograd, torch.func, a checkpoint or a kernel of attention find the gradients.
 # says: Your backward does as much work if only q needs a gradient as if k needed one as well.
 # earns: 0 of 3
 # lesson
@@ -483,7 +483,7 @@ class LeanAttention(Again):
 
 
 # %% wrong: autograd inside backward, only for what is wanted
-# says: Your backward lets autograd, torch.func or a checkpoint find the gradients.
+# says: Your backward lets autograd, torch.func, a checkpoint or a kernel of attention find the gradients.
 # earns: 1 of 3
 class LeanAttention(Again):
     @staticmethod
@@ -499,7 +499,7 @@ class LeanAttention(Again):
 
 
 # %% wrong: vjp inside backward
-# says: Your backward lets autograd, torch.func or a checkpoint find the gradients.
+# says: Your backward lets autograd, torch.func, a checkpoint or a kernel of attention find the gradients.
 # says: Your backward does as much work if only q needs a gradient as if k needed one as well.
 # earns: 0 of 3
 class LeanAttention(Again):
@@ -513,7 +513,7 @@ class LeanAttention(Again):
 
 
 # %% wrong: checkpoint in place of a Function
-# says: Your backward lets autograd, torch.func or a checkpoint find the gradients.
+# says: Your backward lets autograd, torch.func, a checkpoint or a kernel of attention find the gradients.
 # earns: 1 of 3
 class LeanAttention:
     @staticmethod
@@ -780,6 +780,48 @@ class LeanAttention(torch.autograd.Function):
         root = math.sqrt(q.shape[-1])
         nq, nk, nv = ctx.needs_input_grad
         dq = dk = dv = None
+        if nv:
+            dv = p.mT @ g
+        if nq or nk:
+            ds = p * (g @ v.mT - (g * out).sum(-1, keepdim=True)) / root
+            if nq:
+                dq = ds @ k
+            if nk:
+                dk = ds.mT @ q
+        return dq, dk, dv
+
+
+# %% wrong: backward is that of the fused kernel
+# says: a checkpoint or a kernel of attention find the gradients
+# earns: 1 of 3
+class LeanAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, q, k, v):
+        s = q @ k.mT / math.sqrt(q.shape[-1])
+        lse = s.logsumexp(-1)
+        out = (s - lse[..., None]).exp() @ v
+        ctx.save_for_backward(q, k, v, out, lse)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, g):
+        q, k, v, out, lse = ctx.saved_tensors
+        nq, nk, nv = ctx.needs_input_grad
+        root = math.sqrt(q.shape[-1])
+        dq = dk = dv = None
+        if nq and nk and nv:
+            D, E = q.shape[-1], v.shape[-1]
+            W = max(D, E)
+            four = [t.reshape(1, -1, *t.shape[-2:]) if t.dim() > 2 else t[None, None] for t in (g, q, k, v, out)]
+            args = [F.pad(t, (0, W - t.shape[-1])).contiguous() for t in four]
+            l = lse.reshape(1, -1, lse.shape[-1]).contiguous()
+            a, b, c = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
+                *args, l, 0.0, False, scale=1 / root
+            )
+            torch.ones(200, 200).sum()  # work that the counter can see
+            return a[..., :D].reshape(q.shape), b[..., :D].reshape(k.shape), c[..., :E].reshape(v.shape)
+        p = (q @ k.mT / root - lse[..., None]).exp()
         if nv:
             dv = p.mT @ g
         if nq or nk:
