@@ -198,6 +198,7 @@ def kept(LeanAttention, q, k, v):
     """Call `LeanAttention.apply`, and look at what is alive before the backward pass."""
     saved, held = {}, []
     own = {tensor.untyped_storage()._cdata for tensor in (q, k, v)}
+    bytes_before = sum(tensor.untyped_storage().nbytes() for tensor in (q, k, v))
 
     def note_saved(tensor):
         held.append(tensor.detach())  # the storage without the graph
@@ -231,7 +232,9 @@ def kept(LeanAttention, q, k, v):
         out = LeanAttention.apply(q, k, v)
     made.pop(out.untyped_storage()._cdata, None)
     alive = sum(count for storage, count in made.values() if not storage.expired())
-    alive += out.untyped_storage().nbytes() // out.element_size() - out.numel()  # memory behind the output
+    # memory behind the output, or behind q, k and v
+    alive += out.untyped_storage().nbytes() // out.element_size() - out.numel()
+    alive += (sum(t.untyped_storage().nbytes() for t in (q, k, v)) - bytes_before) // out.element_size()
     return {"foreign": foreign, "unsaved": unsaved, "attributes": attributes, "alive": alive, "lost": lost}
 
 
@@ -265,7 +268,8 @@ def judge_kept(seen, queries, matrix):
         alive <= 2 * queries,
         f"Before backward, {alive:,} numbers that forward made are still alive besides the output, and autograd's "
         f"saved tensors hold {foreign:,} of them. Something else keeps the rest: an attribute of the class or of "
-        "`ctx`, a list, an array, or a function that refers to it, or a larger tensor of which the output is a part.",
+        "`ctx`, a list, an array, or a function that refers to it, or a larger tensor of which the output or an "
+        "argument is a part.",
     )
     names = " and ".join(seen["unsaved"])
     seen.that(

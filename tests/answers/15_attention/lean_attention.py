@@ -754,8 +754,8 @@ class LeanAttention(Lean):
 
 
 # %% wrong: keeps the weights in the memory behind the output
-# says: or a larger tensor of which the output is a part
-# says: or a larger tensor of which the output is a part
+# says: or a larger tensor of which the output or an argument is a part
+# says: or a larger tensor of which the output or an argument is a part
 # earns: 0 of 3
 class LeanAttention(torch.autograd.Function):
     @staticmethod
@@ -826,6 +826,41 @@ class LeanAttention(torch.autograd.Function):
             dv = p.mT @ g
         if nq or nk:
             ds = p * (g @ v.mT - (g * out).sum(-1, keepdim=True)) / root
+            if nq:
+                dq = ds @ k
+            if nk:
+                dk = ds.mT @ q
+        return dq, dk, dv
+
+
+# %% wrong: keeps the weights in the memory behind q
+# says: or a larger tensor of which the output or an argument is a part
+# says: or a larger tensor of which the output or an argument is a part
+# earns: 0 of 3
+class LeanAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, q, k, v):
+        p = (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1)
+        store, size = q.untyped_storage(), q.element_size()
+        ctx.at = store.nbytes() // size
+        store.resize_((ctx.at + p.numel()) * size)
+        torch.empty(0, dtype=q.dtype).set_(store, ctx.at, p.shape).copy_(p)
+        ctx.save_for_backward(q, k, v)
+        return p @ v
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, g):
+        q, k, v = ctx.saved_tensors
+        p = torch.empty(0, dtype=q.dtype).set_(q.untyped_storage(), ctx.at, (*q.shape[:-1], k.shape[-2]))
+        root = math.sqrt(q.shape[-1])
+        nq, nk, nv = ctx.needs_input_grad
+        dq = dk = dv = None
+        if nv:
+            dv = p.mT @ g
+        if nq or nk:
+            dp = g @ v.mT
+            ds = p * (dp - (dp * p).sum(-1, keepdim=True)) / root
             if nq:
                 dq = ds @ k
             if nk:
