@@ -491,8 +491,8 @@ with check("decode-in-pieces") as test:
     )
     few.that(
         few["largest"] < 2 * 2 * 60 * 4 // 2,
-        "A call with two new positions calculates with all 60 stored keys again. Turn a key once, before you store it; "
-        "after that it is only read.",
+        "A call with two new positions calculates with all 60 stored keys outside of `scaled_dot_product_attention`. "
+        "Turn a key once, before you store it; after that only attention reads it.",
         stage="rule",
     )
 

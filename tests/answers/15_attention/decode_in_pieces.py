@@ -397,7 +397,7 @@ class Attention(Base):
 
 # %% wrong: turns all stored keys in each call
 # says: Your cache holds keys that are not turned
-# says: A call with two new positions calculates with all 60 stored keys again.
+# says: A call with two new positions calculates with all 60 stored keys outside of `scaled_dot_product_attention`.
 # earns: 0 of 3
 # caught: hidden
 class Attention(Base):
@@ -411,7 +411,7 @@ class Attention(Base):
 
 # %% wrong: the same with a turn of its own
 # says: Your cache holds keys that are not turned
-# says: A call with two new positions calculates with all 60 stored keys again.
+# says: A call with two new positions calculates with all 60 stored keys outside of `scaled_dot_product_attention`.
 # earns: 0 of 3
 # caught: hidden
 class Attention(Base):
@@ -431,7 +431,7 @@ class Attention(Base):
 
 # %% wrong: stores the keys both ways, and turns all of them
 # says: Beside k and v your cache holds another tensor
-# says: A call with two new positions calculates with all 60 stored keys again.
+# says: A call with two new positions calculates with all 60 stored keys outside of `scaled_dot_product_attention`.
 # earns: 0 of 3
 # caught: hidden
 class Attention(Base):
@@ -447,7 +447,7 @@ class Attention(Base):
 
 
 # %% wrong: turns all keys back and forth
-# says: A call with two new positions calculates with all 60 stored keys again.
+# says: A call with two new positions calculates with all 60 stored keys outside of `scaled_dot_product_attention`.
 # earns: 2 of 3
 # caught: hidden
 class Attention(Right):
