@@ -111,11 +111,10 @@ def _look_at(source: str) -> _Source:
     for test in tests:
         test.asks = any(part.tells or part.is_rule for part in _reached(test.parts, meanings))
     for asking in [test for test in tests if test.asks]:
-        reads, binds = (
-            set().union(*names) for names in ([p.reads for p in asking.parts], [p.binds for p in asking.parts])
-        )
+        bound = set().union(*(part.binds for part in asking.parts))
+        from_others = set().union(*(part.reads for part in asking.parts)) - bound
         for test in tests:
-            test.asks = test.asks or not (reads - binds).isdisjoint(_observed(test.parts, meanings))
+            test.asks = test.asks or not from_others.isdisjoint(_observed(test.parts, meanings))
     return _Source(True, tests)
 
 
