@@ -43,7 +43,7 @@ from torchkata.verdicts import (
     observe,
     observe_scenario,
     observe_value,
-    prediction,
+    separation,
 )
 
 # %% [markdown]
@@ -591,7 +591,7 @@ print("in float32: ", torch.zeros(1).index_add(0, cell, ones.float()))
 # **Now you know.** Two writers to one cell race, and the gradient is wrong. Choose whether to add, average or take the
 # largest, and write that.
 
-# %% exercise="predict-gather-scatter"
+# %% exercise="indices-apart"
 
 # %% exercise="count-writers"
 

@@ -23,6 +23,7 @@ OLD = {old.name: old for old in old_chapters()}
 GONE = {
     "01_backends": ["predict-devices-and-dtypes"],
     "02_tensors_views": ["predict-cuts"],
+    "03_gather_scatter": ["predict-gather-scatter"],
     "05_custom_functions": ["audit-tensor", "interp-table"],
     "08_amp": ["autocast-dtypes"],
     "09_onnx_export": ["fixed-or-dynamic"],
