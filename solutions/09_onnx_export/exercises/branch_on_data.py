@@ -181,10 +181,18 @@ with check("branch-on-data") as test:
 
     test("both branches in onnxruntime, after an export with a dynamic batch")
     out = observe_scenario(exported, Gate, first, *inputs)
-    still = "The Python `if` needs True or False during export, but a FakeTensor has no value. Choose with tensors."
+    still = (
+        "Python needs True or False from a tensor here, as for an `if`, `and` or `bool()`, but a FakeTensor has no "
+        "value during export. Choose with tensors."
+    )
+    number = (
+        "Python needs an integer from a tensor here, as for an index, but a FakeTensor has no value during export. "
+        "Choose with torch.where."
+    )
     out.that(
         not out["refused"],
         "The exporter refuses this layer. Export it yourself, and read the end of the message.",
+        mistake(number, when=lambda seen: "specialized integer" in seen["refused"]),
         mistake(still, when=lambda seen: "data-dependent" in seen["refused"] or "DataDependent" in seen["refused"]),
         mistake(
             "The batch size is fixed, because something turned a dynamic size into a plain number.",

@@ -54,7 +54,7 @@ class Gate(nn.Module):
 
 
 # %% wrong: the given class
-# says: The Python `if` needs True or False during export, but a FakeTensor has no value. Choose with tensors.
+# says: Python needs True or False from a tensor here, as for an `if`, `and` or `bool()`, but a FakeTensor has no value
 # says: The exporter refuses this layer. Pass the first check cell first.
 # earns: 0 of 3
 # lesson
@@ -65,8 +65,26 @@ class Gate(nn.Module):
         return 0.1 / x
 
 
+# %% wrong: a list and its index, an int
+# says: Python needs True or False from a tensor here, as for an `if`, `and` or `bool()`, but a FakeTensor has no value
+# says: The exporter refuses this layer. Pass the first check cell first.
+# earns: 0 of 3
+class Gate(nn.Module):
+    def forward(self, x):
+        return [0.1 / x, log_of(x)][int(x.mean() > 0)]
+
+
+# %% wrong: a list and its index, a tensor
+# says: Python needs an integer from a tensor here, as for an index, but a FakeTensor has no value during export.
+# says: The exporter refuses this layer. Pass the first check cell first.
+# earns: 0 of 3
+class Gate(nn.Module):
+    def forward(self, x):
+        return [0.1 / x, log_of(x)][(x.mean() > 0).long()]
+
+
 # %% wrong: bool of an item
-# says: The Python `if` needs True or False during export, but a FakeTensor has no value. Choose with tensors.
+# says: Python needs True or False from a tensor here, as for an `if`, `and` or `bool()`, but a FakeTensor has no value
 # says: The exporter refuses this layer. Pass the first check cell first.
 # earns: 0 of 3
 class Gate(nn.Module):
