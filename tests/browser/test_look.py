@@ -17,9 +17,9 @@ IN_FRAME = """name => jupyterapp.shell.currentWidget.content.widgets.flatMap(({n
     const id = model.getMetadata('nbgrader')?.grade_id || model.sharedModel.getSource().slice(0, 16);
     return node.classList.contains(name) ? [id] : [];
 })"""
-ADD_A_NOTE = """place => {
+ADD_NOTES = """place => {
     const source = jupyterapp.shell.currentWidget.content.widgets[place].model.sharedModel;
-    source.setSource(source.getSource() + '\\n\\nA note.');
+    source.setSource(source.getSource() + '\\n\\nA note.\\n\\n**Now you know.** It stays in sight.');
 }"""
 
 
@@ -62,9 +62,10 @@ def test_an_answer_is_folded_until_the_cell_has_run(chapter, page):
 def test_a_text_that_is_edited_keeps_its_looks(chapter, page):
     answer = text_with(chapter, ANSWER)
     expect(answer.locator("summary")).to_be_visible()
-    page.evaluate(ADD_A_NOTE, place_of(chapter, ANSWER))
+    page.evaluate(ADD_NOTES, place_of(chapter, ANSWER))
     expect(answer.get_by_text("A note.")).to_have_count(1)
     expect(answer.get_by_text("A note.")).to_be_hidden()
+    expect(answer.locator(".tk-know")).to_be_visible()
 
 
 def test_an_exercise_has_one_frame_from_its_task_to_its_last_check(chapter, page):

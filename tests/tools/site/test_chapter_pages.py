@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from tests import ROOT
-from torchkata.tools.course import Chapter, read_unchecked, side_notebooks
+from torchkata.tools.course import Chapter, chapters, read_unchecked, side_notebooks
 from torchkata.tools.placing import Place
 from torchkata.tools.site.blocks import blocks, box_of, with_boxes
 from torchkata.tools.site.chapter_pages import CARD, END, FOLD, chapter_page, site_links
@@ -58,6 +58,14 @@ def test_each_predict_has_a_fold_that_ends():
     assert folds == written.count("{container} box predict") >= 5
     assert written.count(f"% {FOLD}") == written.count(f"% {END}") == folds + 1  # and the imports
     assert written.count(f"% {CARD}") == len(CHAPTER.exercises)
+
+
+def test_what_a_reader_should_know_is_never_folded_with_an_answer():
+    for chapter in chapters(Place(ROOT)):
+        written = "\n".join(cell.source for cell in chapter_page(chapter, Home()).notebook.cells)
+        folds = re.findall(rf"^% {FOLD}.*?^% {END}", written, re.M | re.S)
+        assert written.count("{container} box know") > 3 and len(folds) > 3, chapter.name
+        assert [fold for fold in folds if "box know" in fold] == [], chapter.name
 
 
 def test_answer_cells_are_those_of_the_release_and_check_cells_are_left_out():

@@ -40,6 +40,11 @@ def box_of(block: str) -> str:
     return kind if kind == "predict" or bold.start() == 0 else ""
 
 
+def ends_answer(block: str) -> bool:
+    """Whether what answers a question, and is folded away, ends before this block: what a reader should know stays."""
+    return is_heading(block) or box_of(block) in ("predict", "know")
+
+
 def boxed(kind: str, parts: list[str]) -> str:
     """Blocks in a box of this kind. No block of a chapter begins with as many colons."""
     return "\n\n".join([f"::::::{{container}} box {kind}", *parts, "::::::"])

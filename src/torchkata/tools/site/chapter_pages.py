@@ -17,7 +17,7 @@ from torchkata.base.shared_helpers import is_helpers
 from torchkata.facts.collection import Fact, load
 from torchkata.facts.look import prose_html
 from torchkata.tools.course import Chapter, SideNotebook, read_unchecked
-from torchkata.tools.site.blocks import blocks, box_of, boxed, is_heading, with_boxes
+from torchkata.tools.site.blocks import blocks, box_of, boxed, ends_answer, with_boxes
 from torchkata.tools.site.edition import edition, start_command
 from torchkata.tools.site.home import Home
 from torchkata.tools.site.live_pictures import is_picture, picture_of
@@ -106,8 +106,8 @@ class _Writer:
 
     def _text(self, source: str, place: int) -> None:
         parts = blocks(site_links(source, self.chapter))
-        answer = next((n for n, part in enumerate(parts) if is_heading(part) or box_of(part) == "predict"), len(parts))
-        if self.predicted and not self.folded:  # a Predict without a cell: its answer is the next text
+        answer = next((n for n, part in enumerate(parts) if ends_answer(part)), len(parts))
+        if self.predicted and not self.folded and answer:  # a Predict without a cell: its answer is the next text
             self._begin_fold()
         if self.folded:
             self._write(with_boxes(parts[:answer]))

@@ -160,11 +160,11 @@
     }
   }
 
-  // A fold around what stands before the first heading or question of a text; null where that is nothing.
+  // A fold around what comes before the first heading, question or "Now you know" of a text; null if that is nothing.
   function folded(text) {
     const parts = [];
     for (const node of text.children) {
-      if (HEADING.test(node.tagName) || node.matches('.tk-predict')) break;
+      if (HEADING.test(node.tagName) || node.matches('.tk-predict, .tk-know')) break;
       parts.push(node);
     }
     if (!parts.length) return null;
