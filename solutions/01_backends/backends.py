@@ -90,9 +90,10 @@ error_of(lambda: model(torch.ones(2, device="meta")))
 call_path("dispatcher")
 
 # %% [markdown]
-# The *dispatcher* looks at the devices of the tensors and picks the *kernel*, the compiled code for that device. Inside
-# the kernel, the dtype decides which version of the loop runs. Here the kernel got tensors from two devices and
-# refused. This chapter is about the labels.
+# The *dispatcher* looks at the devices of the tensors, at their layout (dense or sparse) and at what is switched on,
+# such as autograd or autocast. From these it picks the *kernel*, the compiled code for that device. It doesn't look at
+# the dtype; inside the kernel, the dtype decides which version of the loop runs. Here the kernel got tensors from two
+# devices and refused. This chapter is about the labels.
 #
 # ## 1.1 A device is a label
 #
@@ -421,7 +422,7 @@ error_of(lambda: torch.set_default_dtype(torch.int64))
 #
 # Let's start on the CPU.
 #
-# **Predict.** Three classes: 0, 1 and 2. Which of the labels 5, -1 and -100 does `F.cross_entropy` refuse?
+# **Predict.** There are three classes, 0, 1 and 2. Which of the labels 5, -1 and -100 does `F.cross_entropy` refuse?
 
 # %% facts=["01-negative-target-out-of-bounds", "01-rerun-on-cpu-for-clear-error"]
 logits = torch.tensor([[1.0, 2.0, 3.0], [3.0, 1.0, 0.0]])
@@ -442,14 +443,14 @@ results_of(
 )
 
 # %% [markdown]
-# It refuses 5 and -1. The label -100 is the default of `ignore_index`, so it is skipped silently and the mean is taken
-# over the other rows. If no other row is left, the result is nan. No negative label means "the last class". `gather`
-# names the index, too; `one_hot` only says that a class value is too large.
+# It refuses 5 and -1; no negative label means "the last class". The label -100 is the default of `ignore_index`. Its
+# row is skipped silently and the mean is taken over the other rows, which is why the third loss is that of the second
+# row alone. If no other row is left, the result is nan.
 #
-# On the CPU an operation has finished when its line has finished, and it checks the indices itself. So the traceback
-# ends at the faulty line, and the message often gives the number. On a GPU Python only *queues* the work and goes on.
-# When the GPU finds the bad label, Python is already somewhere else, and the error is reported at the line where Python
-# notices it.
+# On the CPU an operation checks its indices, and it has finished before Python goes on to the next line. So the
+# traceback ends at the faulty line, and the message often gives the number. On a GPU Python only *queues* the work and
+# goes on. When the GPU finds the bad label, Python is already somewhere else, and the error is reported at the line
+# where Python notices it.
 #
 # **Predict.** In the picture, Python queues four calls. The first is `cross_entropy`, which computes the loss from a
 # bad label; `item()` is the first that needs a number from the GPU. Which line is blamed?
@@ -477,8 +478,8 @@ late_error(calls, blocking=True)
 # Now the right line is blamed, but everything is slow, because Python and the GPU no longer work at the same time. The
 # variable is read when CUDA starts, so setting it after the error, in the same process, is too late.
 #
-# Or run the batch on the CPU. Here is the training step as a separate program, and the error names the line and the
-# label at once:
+# Alternatively, run the batch on the CPU. The next cell runs the training step as a separate program, and the error
+# names the line and the label at once:
 
 # %% facts=["01-rerun-on-cpu-for-clear-error"]
 PROGRAM = """
@@ -537,9 +538,9 @@ labels = torch.tensor([255], dtype=torch.uint8)
 print("uint8:", (labels >= 300).tolist(), "  int64:", (labels.long() >= 300).tolist())
 
 # %% [markdown]
-# In torch 2.13 it is, because 300 is first converted to uint8, where it wraps around to 44 ([PyTorch issue
-# 101653](https://github.com/pytorch/pytorch/issues/101653)). Convert to int64 before you compare with a number that may
-# not fit.
+# In torch 2.13, a uint8 of 255 counts as at least 300, because 300 is first converted to uint8, where it wraps around
+# to 44 ([PyTorch issue 101653](https://github.com/pytorch/pytorch/issues/101653)). Convert to int64 before you compare
+# with a number that may not fit.
 #
 # **Now you know.** A GPU's error names the line where Python noticed. The CPU's error names the line that met the bad
 # value.

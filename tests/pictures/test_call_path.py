@@ -22,7 +22,7 @@ def test_what_is_lit_is_said(name):
 
 def test_without_a_station_nothing_is_marked():
     assert "Marked" not in GALLERY["plain"].alt
-    assert "dispatcher: reads the labels: device, dtype" in GALLERY["plain"].alt
+    assert "dispatcher: picks by device, layout and modes; " in GALLERY["plain"].alt
 
 
 def test_an_unknown_station_is_refused():

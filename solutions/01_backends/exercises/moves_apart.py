@@ -3,13 +3,13 @@
 #
 # separate · warm-up · 8 min · 2 points
 #
-# Device labels, moves that move nothing, numbers that don't survive 16 bits: each of these is a bug that somebody has
-# had to find. Here are five pairs of functions. For many inputs the two of a pair return the same. Find an input for
-# which they don't, or write `None` if there is none.
+# A move that moves nothing, a device label that isn't equal to another one, a number that 16 bits can't represent: each
+# is a bug that somebody has had to find. Here are five pairs of functions. For many inputs the two functions of a pair
+# return the same result. Find an input for which they don't, or write `None` if there is none.
 #
 # ```python
 # def move_1(x):  # a tensor of numbers
-#     x.to(torch.float32).zero_()
+#     x.to(torch.float32).zero_()  # fills with zeros, in place
 #     return x
 #
 # def move_2(x):
@@ -53,8 +53,8 @@
 #
 # - `inputs` is a dict with the keys "move", "label", "absent", "literal" and "digits". Each value is an input of the
 #   pair, or `None` if no input separates the two. The input of "label" is a tuple of two texts.
-# - The inputs keep to the comments above. The tensor for "move" has 1 to 100 elements.
-# - Results are different if their dtypes or their values differ. Each pair earns a fifth of the points.
+# - The inputs are as the comments above say. The tensor for "move" has 1 to 100 elements.
+# - Results are different if their dtypes or their values differ. Each pair is worth a fifth of the points.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -71,9 +71,9 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# For "move", choose a dtype for which there is nothing to do, and values that you would miss. For "label", write one
-# index and leave out the other. For "digits", write a number in powers of two and count its digits. One pair only
-# builds labels.
+# For "move", ask when `.to` has nothing to do, and which values change if they are set to zero. For "label", when do two
+# devices have the same type without being equal? For "digits", write a number in binary and count the digits from its
+# first 1 to its last. One pair can't be separated.
 #
 # </details>
 

@@ -22,9 +22,9 @@ class Station:
 
 WAY = (  # in the order in which a call goes through them
     Station("Python", ("x + y becomes", "torch.add(x, y)")),
-    Station("dispatcher", ("reads the labels:", "device, dtype")),
+    Station("dispatcher", ("picks by device,", "layout and modes")),
     Station("autograd", ("records the way", "back to x and y")),
-    Station("kernel", ("computes, on", "that device")),
+    Station("kernel", ("computes, with a", "loop for the dtype")),
     Station("storage", ("the bytes in", "memory")),
 )
 
