@@ -71,9 +71,9 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# For "move", ask when `.to` has nothing to do, and which values change if they are set to zero. For "label", when do two
-# devices have the same type without being equal? For "digits", write a number in binary and count the digits from its
-# first 1 to its last. One pair can't be separated.
+# For "move", ask when `.to` has nothing to do, and which values change if they are set to zero. For "label", when do
+# two devices have the same type without being equal? For "digits", write a number in binary and count the digits from
+# its first 1 to its last. One pair can't be separated.
 #
 # </details>
 
