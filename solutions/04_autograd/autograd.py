@@ -49,6 +49,7 @@ from torchkata.verdicts import (
     observe_scenario,
     observe_value,
     prediction,
+    separation,
 )
 
 # %% [markdown]
@@ -410,7 +411,7 @@ print("after another: ", p.tolist())
 # **Now you know.** Every backward pass adds to the `.grad` of the leaves. Other tensors keep their gradient only if you
 # ask before backward. `.grad` is all that the optimizer gets from backward.
 
-# %% exercise="predict-leaves"
+# %% exercise="gradients-apart"
 
 # %% exercise="fix-non-leaf-parameter"
 
