@@ -46,6 +46,7 @@ from torchkata.verdicts import (
     mistake,
     observe_scenario,
     observe_value,
+    ordering,
 )
 
 # %% [markdown]
@@ -217,7 +218,7 @@ hook_explorer()
 # **Now you know.** A hook fires when what it waits for is ready, and you can rely on that. The order of two branches
 # that don't wait for each other is an accident of this version of PyTorch, and you can't rely on that.
 
-# %% exercise="hook-firing-order"
+# %% exercise="hooks-in-order"
 
 # %% [markdown]
 # ## 6.3 What a forward hook sees and may change

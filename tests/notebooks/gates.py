@@ -21,7 +21,7 @@ from torchkata.tools.site.blocks import blocks, box_of
 
 OBSERVERS = {"observe", "observe_scenario", "observe_value", "corners"}
 RELEASE_METADATA = {"nbgrader", "tags", "deletable", "editable", "jupyter"}
-KINDS = "implement|fix|predict|measure|debug|separate"
+KINDS = "implement|fix|predict|measure|debug|separate|order"
 FACTS_LINE = re.compile(rf"^({KINDS}) · (warm-up|solid|long) · (\d+) min · (\d+) points?$", re.M)
 READING = re.compile(r"\*\*(\d+) minutes to read")
 TEST = re.compile(r"\btest\(|\btest\.each\(|\btest\.points\b|\bcorners\(test\b|\bjudge\w*\(test\b")

@@ -15,6 +15,7 @@ from torchkata.verdicts.corners import FIRST_CHECK_FIRST, corners, known
 from torchkata.verdicts.judging import Mistake, mistake
 from torchkata.verdicts.noting import needs, noting_calls, noting_events, noting_operations
 from torchkata.verdicts.observing import incoming_gradient
+from torchkata.verdicts.ordering import ordering
 from torchkata.verdicts.predicting import prediction
 from torchkata.verdicts.raised import Interrupted, NotSolvedYet, WrongAnswer
 from torchkata.verdicts.separating import opinions, separation
@@ -40,6 +41,7 @@ __all__ = [
     "observe_scenario",
     "observe_value",
     "opinions",
+    "ordering",
     "prediction",
     "separation",
 ]

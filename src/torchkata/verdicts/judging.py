@@ -16,6 +16,7 @@ from torch import Tensor
 from torchkata.verdicts.comparing import STAGES, Difference, difference, kind, same_values, show
 from torchkata.verdicts.isolation import clean_state
 from torchkata.verdicts.observing import Observation, incoming_gradient, is_answer
+from torchkata.verdicts.ordering import Ordering, what_is_out_of_order
 from torchkata.verdicts.plain import Copier
 from torchkata.verdicts.predicting import Prediction, judge_items, judge_predictions
 from torchkata.verdicts.recording import tensors_in
@@ -341,6 +342,12 @@ class Seen:
         doesn't; return the points earned. Fails when none does."""
         items = {name: partial(what_is_wrong, two) for name, two in pairs.items()}
         return judge_items(self.noted.result, items, points, not_solved=NotSolved, failed=Failed, word="input")
+
+    def orders(self, items: dict[str, Ordering], points: float) -> float:
+        """Judge a dict of lists of names, each of which shall put lines in an order that works; print a sentence for
+        each that doesn't; return the points earned. Fails when none does."""
+        sentences = {name: partial(what_is_out_of_order, item) for name, item in items.items()}
+        return judge_items(self.noted.result, sentences, points, not_solved=NotSolved, failed=Failed, word="order")
 
     def tells_apart(self, right: dict[str, str], wrong: dict[str, str], *mistakes: Mistake) -> Seen:
         """Judge the `opinions` of a test, which must pass the right functions and fail the wrong ones, by returning

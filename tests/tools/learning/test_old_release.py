@@ -26,6 +26,7 @@ GONE = {
     "03_gather_scatter": ["predict-gather-scatter"],
     "04_autograd": ["predict-leaves"],
     "05_custom_functions": ["audit-tensor", "interp-table"],
+    "06_hooks": ["hook-firing-order"],
     "08_amp": ["autocast-dtypes"],
     "09_onnx_export": ["fixed-or-dynamic"],
     "10_multi_gpu": ["who-trains-on-what"],
