@@ -14,7 +14,7 @@
 # - read the three messages that everybody meets when loading: "Missing key(s)", "size mismatch" and "Weights only load
 #   failed".
 #
-# **65 minutes to read, 142 minutes to practise, 20 points.** You need chapter 2, sections 2.1 to 2.4 (shape, view or
+# **65 minutes to read, 146 minutes to practise, 20 points.** You need chapter 2, sections 2.1 to 2.4 (shape, view or
 # copy), and from chapter 4 what `requires_grad`, `.grad` and `torch.no_grad` do.
 #
 # How it works: answer each *Predict* question before you run the cell below it (Shift + Enter). In an exercise, run
@@ -30,6 +30,7 @@ import sys
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import fill
@@ -53,8 +54,7 @@ from torchkata.verdicts import (
     incoming_gradient,
     mistake,
     observe_scenario,
-    observe_value,
-    prediction,
+    opinions,
 )
 
 # %% [markdown]
@@ -378,7 +378,7 @@ state_explorer()
 # **Now you know.** A Parameter is trained, saved and moved. A buffer is saved and moved, and a buffer with
 # `persistent=False` is only moved. Anything else you have to save and move yourself.
 
-# %% exercise="registered-or-not"
+# %% exercise="survives-loading"
 
 # %% [markdown]
 # ### A buffer that is not saved

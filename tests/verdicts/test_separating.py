@@ -114,19 +114,21 @@ def test_open_inputs_and_no_inputs():
 # ---------------------------------------------------------------- a test for a family
 
 
+RIGHT, WRONG = ("joins the parts", "adds the sums"), ("averages averages", "returns nothing", "adds lists")
+
+
 def on_each(test):
     """Ask your test about each of five functions."""
-    return opinions(test, {"a": pooled, "b": weighted, "c": mean_of_means, "d": lambda parts: None, "e": sum})
+    functions = (pooled, weighted, mean_of_means, lambda parts: None, sum)
+    return opinions(test, dict(zip((*RIGHT, *WRONG), functions, strict=True)))
 
 
 def tells_apart(test, hidden=False) -> str:
     """The verdict; "" where there is none."""
-    right = {"a": "joins the parts", "b": "adds the sums"}
-    wrong = {"c": "averages averages", "d": "returns nothing", "e": "adds lists"}
     try:
         with check("an-exercise") as frame:
             frame.hidden("a family") if hidden else frame("a family")
-            observe_scenario(on_each, test).tells_apart(right, wrong)
+            observe_scenario(on_each, test).tells_apart(RIGHT, WRONG)
     except WrongAnswer as error:
         return str(error)
     return ""
@@ -191,9 +193,15 @@ def test_a_stub_is_not_solved():
         tells_apart(stub)
 
 
+def test_the_functions_may_be_called_otherwise():
+    with pytest.raises(WrongAnswer, match="lets through a layer that averages averages"), check("an-exercise") as test:
+        test("a family")
+        observe_scenario(on_each, lambda mean: True).tells_apart((), WRONG, noun="layer")
+
+
 def test_a_known_mistake_comes_first():
     with pytest.raises(WrongAnswer, match="Equal parts"), check("an-exercise") as test:
         test("a family")
         observe_scenario(on_each, lambda mean: True).tells_apart(
-            {}, {"c": "averages averages"}, mistake("Equal parts can't show it.", stage="value")
+            (), WRONG, mistake("Equal parts can't show it.", stage="value")
         )

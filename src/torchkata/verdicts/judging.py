@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
@@ -349,11 +349,14 @@ class Seen:
         sentences = {name: partial(what_is_out_of_order, item) for name, item in items.items()}
         return judge_items(self.noted.result, sentences, points, not_solved=NotSolved, failed=Failed, word="order")
 
-    def tells_apart(self, right: dict[str, str], wrong: dict[str, str], *mistakes: Mistake) -> Seen:
+    def tells_apart(
+        self, right: Collection[str], wrong: Collection[str], *mistakes: Mistake, noun: str = "function"
+    ) -> Seen:
         """Judge the `opinions` of a test, which must pass the right functions and fail the wrong ones, by returning
-        False or by raising. The two dicts say what each function does, in words that follow "a function that"."""
+        False or by raising. Both are keys of the `opinions`. `noun` replaces "function" in the sentences, for example
+        where what the test gets builds a model."""
         self._must_have_returned(mistakes)
-        if amiss := what_it_takes_amiss(self.value, right, wrong):
+        if amiss := what_it_takes_amiss(self.value, right, wrong, noun):
             self._fail(Difference("value", amiss.detail, amiss.guarded), mistakes, amiss.sentence)
         return self
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,7 +107,8 @@ def _copy(given: object) -> Any:
 
 
 def opinions(test: Callable[[Callable], object], functions: dict[str, Callable]) -> dict[str, tuple[str, str]]:
-    """In a scenario: what a learner's test says of each function, by name, for `Seen.tells_apart`.
+    """In a scenario: what a learner's test says of each function, for `Seen.tells_apart`. The keys of `functions` say
+    what each does, in words that follow "a function that".
 
     The test is asked twice, the second time in reverse order, and gets each function without its own name. An opinion
     is ("passes", ""), ("fails", ""), ("raised", error) if the function or the test raised, ("returned", kind) if it is
@@ -145,23 +146,25 @@ class Amiss:
     guarded: str = ""
 
 
-def what_it_takes_amiss(said: dict[str, tuple[str, str]], right: dict[str, str], wrong: dict[str, str]) -> Amiss | None:
+def what_it_takes_amiss(
+    said: dict[str, tuple[str, str]], right: Collection[str], wrong: Collection[str], noun: str = "function"
+) -> Amiss | None:
     """The first thing that a test gets wrong: the form, then a right function that it fails, then what it lets
-    through."""
+    through. The noun says what the functions are."""
     for how, detail in said.values():
         if how == "returned":
             must = "Your test must return True or False, but it returned {detail}."
             return Amiss(must, detail, "something else")
         if how == "changed":
-            return Amiss("Your test was asked about one function twice, and changed its opinion.")
-    for name, words in right.items():
-        how, detail = said[name]
+            return Amiss(f"Your test was asked about one {noun} twice, and changed its opinion.")
+    for words in right:
+        how, detail = said[words]
         if how == "raised":
-            return Amiss(f"Your test fails a right function, which {words}: {{detail}}", detail, "it raised")
+            return Amiss(f"Your test fails a right {noun}, which {words}: {{detail}}", detail, "it raised")
         if how == "fails":
-            return Amiss(f"Your test fails a right function, which {words}.")
-    through = [words for name, words in wrong.items() if said[name][0] == "passes"]
+            return Amiss(f"Your test fails a right {noun}, which {words}.")
+    through = [words for words in wrong if said[words][0] == "passes"]
     if not through:
         return None
     more = f" It lets {len(through)} of {len(wrong)} wrong ones through." if len(through) > 1 else ""
-    return Amiss(f"Your test lets through a function that {through[0]}.{more}")
+    return Amiss(f"Your test lets through a {noun} that {through[0]}.{more}")

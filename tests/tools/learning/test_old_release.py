@@ -27,6 +27,7 @@ GONE = {
     "04_autograd": ["predict-leaves"],
     "05_custom_functions": ["audit-tensor", "interp-table"],
     "06_hooks": ["hook-firing-order"],
+    "07_modules_state_dict": ["registered-or-not"],
     "08_amp": ["autocast-dtypes"],
     "09_onnx_export": ["fixed-or-dynamic"],
     "10_multi_gpu": ["who-trains-on-what"],
