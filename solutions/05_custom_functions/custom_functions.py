@@ -13,7 +13,7 @@
 # - make torch functions accept your own classes;
 # - declare foreign code as an operator that `torch.compile` accepts as it is.
 #
-# **75 minutes to read, 160 minutes to practise, 20 points.** You need chapter 4, sections 4.1 to 4.4, 4.7 and 4.8: leaf
+# **75 minutes to read, 162 minutes to practise, 20 points.** You need chapter 4, sections 4.1 to 4.4, 4.7 and 4.8: leaf
 # tensors, nodes, `torch.autograd.grad`, how autograd notices an in-place change, and `create_graph`.
 #
 # How it works: answer each *Predict* question before you run the cell below it (Shift + Enter). In an exercise, run
@@ -50,7 +50,7 @@ from torchkata.verdicts import (
     observe,
     observe_scenario,
     observe_value,
-    prediction,
+    separation,
 )
 
 # %% [markdown]
@@ -666,7 +666,7 @@ for marked in (False, True):
 # **Now you know.** Return one value for each argument, None where it isn't a tensor, and never write into the incoming
 # gradient. A forward that writes into its input must say so. The engine compares shapes, not numbers.
 
-# %% exercise="predict-function-calls"
+# %% exercise="backwards-apart"
 
 # %% [markdown]
 # ## 5.4 ctx: save tensors properly

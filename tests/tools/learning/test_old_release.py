@@ -25,7 +25,7 @@ GONE = {
     "02_tensors_views": ["predict-cuts"],
     "03_gather_scatter": ["predict-gather-scatter"],
     "04_autograd": ["predict-leaves"],
-    "05_custom_functions": ["audit-tensor", "interp-table"],
+    "05_custom_functions": ["audit-tensor", "interp-table", "predict-function-calls"],
     "06_hooks": ["hook-firing-order"],
     "07_modules_state_dict": ["registered-or-not"],
     "08_amp": ["autocast-dtypes"],
