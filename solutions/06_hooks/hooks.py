@@ -12,7 +12,7 @@
 #   sample, or that take an optimizer step inside backward;
 # - read old code with `register_backward_hook`, explain its strange triples, and port it.
 #
-# **65 minutes to read, 130 minutes to practise, 20 points.** You need chapter 4: leaves, `.grad`, what `backward`
+# **65 minutes to read, 142 minutes to practise, 20 points.** You need chapter 4: leaves, `.grad`, what `backward`
 # adds where, saved tensors; from chapter 2 what a view is, and from chapter 5 what a custom Function is. A module
 # here is a layer or a model that you call.
 #
@@ -47,6 +47,7 @@ from torchkata.verdicts import (
     observe_scenario,
     observe_value,
     ordering,
+    separation,
 )
 
 # %% [markdown]
@@ -1134,6 +1135,8 @@ print("|g| times |a|:           ", [round((g[n].norm() * a[n].norm()).item(), 2)
 # nan, and count the bytes kept for backward, without changing the model.
 
 # %% exercise="per-sample-grad-norms"
+
+# %% exercise="hooks-apart"
 
 # %% [markdown]
 # ## On a GPU

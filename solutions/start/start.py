@@ -95,7 +95,7 @@ print(torch.tensor(5) // 2)
 # | [03 Gather and scatter](03_gather_scatter/gather_scatter.ipynb) | 20 | 55 min | 106 min |
 # | [04 Autograd and leaf tensors](04_autograd/autograd.ipynb) | 20 | 70 min | 175 min |
 # | [05 Custom Functions](05_custom_functions/custom_functions.ipynb) | 20 | 75 min | 162 min |
-# | [06 Hooks](06_hooks/hooks.ipynb) | 20 | 65 min | 130 min |
+# | [06 Hooks](06_hooks/hooks.ipynb) | 20 | 65 min | 142 min |
 # | [07 Modules and state_dict](07_modules_state_dict/modules_state_dict.ipynb) | 20 | 65 min | 146 min |
 # | [08 Automatic mixed precision](08_amp/amp.ipynb) | 20 | 65 min | 184 min |
 # | [09 ONNX export](09_onnx_export/onnx_export.ipynb) | 20 | 50 min | 138 min |

@@ -1,7 +1,7 @@
 # %% [markdown]
 # ### Exercise 6.1 · Who fires when?
 #
-# order · warm-up · 8 min · 2 points
+# order · warm-up · 8 min · 1 point
 #
 # Six hooks are registered on two layers, their container, a weight and the input, and each appends its name to a list
 # when it fires:
@@ -24,7 +24,7 @@
 # **Contract**
 #
 # - `orders` is a dict with two lists of names. "x_grad" is the list for `x = torch.ones(1, 2, requires_grad=True)`,
-#   "x_plain" that for `x = torch.ones(1, 2)`. Each list is worth one point.
+#   "x_plain" that for `x = torch.ones(1, 2)`. Each list is worth half a point.
 # - A name is in a list once if its hook fires, and otherwise not at all.
 # - Where two branches of backward don't wait for each other, their order is an accident of this version of PyTorch, so
 #   every order of them is right.
@@ -67,7 +67,7 @@ orders = {
 # }
 ### END GIVEN
 
-# %% check="hooks-in-order" points=2
+# %% check="hooks-in-order" points=1
 """Each list is compared with a run of the net; every right list earns its share."""
 with check("hooks-in-order") as test:
     hooks = {
@@ -142,6 +142,6 @@ with check("hooks-in-order") as test:
                 },
             ),
         },
-        points=2,
+        points=1,
     )
 test.points
