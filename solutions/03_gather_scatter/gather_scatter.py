@@ -453,13 +453,13 @@ out.sum().backward()
 print("gradient:", src.grad.tolist())
 
 # %% [markdown]
-# It isn't guaranteed. The 3 stayed on a CPU, this time. The page
+# It isn't guaranteed, even if you see nothing but the 3 on your CPU. The page
 # [`torch.Tensor.scatter_`](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.scatter_.html) promises less:
 # when indices are not unique, "one of the values from src will be picked arbitrarily". The writers race, and with many
 # of them on several threads, or on a GPU, another one can win.
 #
-# The gradient is also wrong, as the page says. Only one number was kept, and yet all three get the gradient of the
-# cell.
+# The gradient is also wrong, as the page says: two of the three numbers had no influence on the result, so their
+# gradients should be 0.
 #
 # If two runs of your program differ for such a reason, try `torch.use_deterministic_algorithms(True)`. On a GPU,
 # `scatter`, `scatter_add_`, `index_add` and `scatter_reduce` with "sum" or "mean" then use a slower method with a fixed
@@ -481,9 +481,8 @@ collision_map(index, 0, (3, 5))
 
 # %% [markdown]
 # They meet in the first three columns. Lanes along dim 0 are columns, so only numbers in the same *column* of `index`
-# can meet. There are three zeros in the first column, two ones in the second, and two twos in the third. The fourth is
-# a permutation of 0, 1, 2, so all its numbers arrive. The last column of the target belongs to no column of `index`.
-# The values in the outlined cells of the target may be different on another machine; all others may not.
+# can meet, and only its fourth column has three different ones. The last column of the target belongs to no column of
+# `index`. The values in the outlined cells of the target may be different on another machine; all others may not.
 
 # %% [markdown]
 # So choose what should happen to duplicates. If 1, 2 and 3 are *added* into one cell, none is lost:
@@ -499,9 +498,9 @@ out.sum().backward()
 print("gradient:", src.grad.tolist())
 
 # %% [markdown]
-# `scatter_add_` gives 6, with any number of threads, because a sum doesn't depend on who came last. (Sums of floats can
-# still differ in the last digits.) The gradient is the same as above, and this time it is right, because each number is
-# in the sum once.
+# A sum doesn't depend on who came last, so `scatter_add_` gives this result with any number of threads. (Sums of floats
+# can still differ in the last digits.) The gradient is the same as above, and this time it is right, because each
+# number is in the sum once.
 #
 # Now let's count the votes again. `counts[votes] += 1` reads six numbers from three cells, adds 1 to each, and writes
 # six numbers back. All six were read before the first was written, so four writers put the same number, 1, into one
@@ -543,10 +542,10 @@ torch.zeros(1, 1).scatter_reduce(1, index, tied, "amax").sum().backward()
 print("gradient of amax for equal numbers:", tied.grad.tolist())
 
 # %% [markdown]
-# It is (5 + 1 + 3) / 3 = 3, because the old value of the cell counts. With `include_self=False` the mean is 2. Starting
-# from zeros doesn't help, because a zero is one more number in the mean. The second cell has no writer and keeps its 5
-# in both cases. The last lines of the output show two details: a mean of integers is rounded down, and "amax" splits
-# the gradient equally between numbers that are equally large.
+# It is (5 + 1 + 3) / 3, because the old value of the cell counts unless you pass `include_self=False`. Starting from
+# zeros doesn't help, because a zero is one more number in the mean. The second cell has no writer, so it keeps its 5 in
+# either case. Two details in the last lines are easy to miss: a mean of integers is rounded down, and "amax" splits the
+# gradient equally between numbers that are equally large.
 
 # %% [markdown]
 # Older code uses `scatter_(…, reduce="add")`. With a tensor this is deprecated:
@@ -585,8 +584,8 @@ print("in bfloat16:", torch.zeros(1, dtype=torch.bfloat16).index_add(0, cell, on
 print("in float32: ", torch.zeros(1).index_add(0, cell, ones.float()))
 
 # %% [markdown]
-# In bfloat16 the sum stops at 256, because the next bfloat16 number is 258. So add in float32, and convert the result
-# if you need to.
+# The bfloat16 sum gets stuck at the first number whose successor is 2 away: 256 + 1 is rounded back to 256. So add in
+# float32, and convert the result if you need to.
 #
 # **Now you know.** Two writers to one cell race, and the gradient is wrong. Choose whether to add, average or take the
 # largest, and write that.

@@ -3,9 +3,9 @@
 #
 # separate · warm-up · 8 min · 1 point
 #
-# Batches are cut into parts for heads and devices, and a cut that doesn't mean what you think often raises no error.
-# Here are four pairs of functions. For many inputs the two of a pair return the same. Find an input for which they
-# don't, or write `None` if there is none.
+# Tensors are cut into parts for attention heads or for several devices, and a cut that isn't the one you meant often
+# raises no error. Here are four pairs of functions. For many inputs the two functions of a pair return the same result.
+# Find an input for which they don't, or write `None` if there is none.
 #
 # ```python
 # def sizes_1(length, n):
@@ -36,9 +36,9 @@
 # **Contract**
 #
 # - `inputs` is a dict with the keys "sizes", "count", "ceil" and "whole". Each value is a tuple of the arguments, or
-#   `None` if no input separates the two.
+#   `None` if no input separates the two functions of the pair.
 # - All arguments are ints. `length` is from 1 to 100, `n` from 1 to `length`, and `a` and `b` are from -200 to 200.
-# - Each pair earns a quarter of the point.
+# - Each pair is worth a quarter of the point.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -49,15 +49,15 @@
 # <details><summary>Hint 2</summary>
 #
 # `chunk(n)` divides the length by n, rounds up, and cuts parts of that size until nothing is left. How far can this be
-# from n parts that are as equal as possible? With two places, `tensor_split` returns `v[:a]`, `v[a:b]` and `v[b:]`.
+# from n parts that are as equal as possible? With two positions, `tensor_split` returns `v[:a]`, `v[a:b]` and `v[b:]`.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# For the sizes, let rounding up take so much that the last part is shorter by two elements or more. For the count, let
-# it take so much that nothing is left for the last part. Nobody says that `a` comes before `b`. And one pair says the
-# same in two ways.
+# For the sizes, rounding up must leave the last part at least two elements shorter than the others. For the count, it
+# must leave nothing at all for the last part. What does `tensor_split` return if `a` doesn't come before `b`? And one
+# pair says the same in two ways.
 #
 # </details>
 
