@@ -136,8 +136,7 @@ print("x.grad divided by 3 * exp(3 * x):", [round(number, 4) for number in quoti
 # %% [markdown]
 # Inside `forward` you may call `x.numpy()` (section 5.2 says why). `backward` connects the Function to the rest of the
 # graph: it gets the gradient of the output, multiplies it by the derivative, which for exp is the result itself, and
-# returns the gradient of the input. The factor 3 comes from outside; autograd chains the Function like any other
-# operation.
+# returns the gradient of the input. The factor 3 is not its business; autograd multiplies by it at the next node.
 #
 # Both methods are static. You never create an instance; you call the Function through `apply`.
 
@@ -173,13 +172,12 @@ saved_for_backward(
 )
 
 # %% [markdown]
-# It keeps 800 bytes. Three tensors are saved, because the product needs both of its factors and the sigmoid saves its
-# own result. But two of the three share a storage, so there are only two storages, `a` and the sigmoid, and what counts
-# is the storage.
+# It keeps 800 bytes. The product needs both of its factors and the sigmoid needs its own result, but that result is one
+# of the factors. What counts is the storage, and there are only two, those of `a` and of the sigmoid.
 #
-# `LeanSwish` keeps only the input and computes the sigmoid a second time in `backward`: less memory for more work.
-# Before you write such a Function, check whether PyTorch already has it: `F.silu` computes the same and keeps no more
-# than `LeanSwish`. ([Chapter 15](../15_attention/attention.ipynb) does the same to attention, where it saves most.)
+# `LeanSwish` pays for the other half with a second sigmoid in `backward`. Before you write such a Function, check
+# whether PyTorch already has it: `F.silu` computes the same and keeps no more. ([Chapter
+# 15](../15_attention/attention.ipynb) does the same to attention, where it saves most.)
 
 # %% [markdown]
 # If such an operation should be trained, where do you store its weights? Not in the Function:
@@ -205,8 +203,8 @@ print(f"gradient of the factor: {layer.factor.grad.item():.4f}")
 print("a Function has parameters():", hasattr(LeanSwish, "parameters"))
 
 # %% [markdown]
-# A Function only computes and differentiates. It has no `parameters()` for the optimizer, no `state_dict()`, no
-# `to(device)`. The module owns what is trained or saved, and calls `apply`.
+# A Function only computes and differentiates. What is trained, saved or moved to a device belongs to a module, which
+# calls `apply`.
 #
 # **Now you know.** Ordinary operations need no Function. You may need one for foreign code, to save memory, for a
 # formula that overflows, or for a gradient of your own choice.
@@ -1184,10 +1182,10 @@ for function in (torch.round, RoundStraightThrough.apply, round_by_detour):
     print(y.tolist(), "gradient:", grad.tolist())
 
 # %% [markdown]
-# Both send back 1. The *straight-through* gradient pretends that rounding was the identity. You can also use the
-# derivative of any other smooth function that resembles the step, a *surrogate*. The last version needs no Function at
-# all: the detached difference is a constant to autograd, so the gradient is that of `x`. (Adding and subtracting may
-# round in the last digit; the Function returns exactly what `torch.round` returns.)
+# Both send back 1. The *straight-through* gradient pretends that rounding was the identity. The last version needs no
+# Function at all, as in exercise 4.6: the detached difference is a constant to autograd, so the gradient is that of
+# `x`. (Adding and subtracting may round in the last digit; the Function returns exactly what `torch.round` returns.) In
+# place of the identity you can use the derivative of any smooth function that resembles the step, a *surrogate*.
 #
 # In the explorer below, the upper curve is the step, and the lower curve is the gradient that leaves `backward` when 1
 # comes in; the dashed line is what gradcheck would expect. It starts with sign and the tanh surrogate. Move *steepness*

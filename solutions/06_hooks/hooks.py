@@ -109,9 +109,9 @@ layer(x)
 print("after remove: ", noted)
 
 # %% [markdown]
-# The hook recorded two calls. After it was removed, the last call wasn't recorded. Calling a module runs its forward
-# pre-hooks, then `forward`, then its forward hooks. Calling `layer.forward(x)` skips all hooks, which is why everyone
-# writes `model(x)`.
+# The hook recorded the two calls of `layer(x)`, and nothing after it was removed. Calling a module runs its forward
+# pre-hooks, then `forward`, then its forward hooks. `layer.forward(x)` skips all hooks, which is why everyone writes
+# `model(x)`.
 #
 # Every function that registers a hook returns a *handle*. The hook runs in all later calls until you call
 # `handle.remove()`. You can also use the handle in a `with` statement, `with layer.register_forward_hook(...):`, which
@@ -140,9 +140,9 @@ loaded(x)
 print("a layer with its weights:", order)
 
 # %% [markdown]
-# They belong to the object. Hooks run in the order of registration, except that a hook with `prepend=True` goes to the
-# front. A deep copy has the hooks; a model restored from a `state_dict` has none. `torch.save(layer)` tries to pickle
-# the hook functions along with the layer, and fails if one of them is a lambda.
+# They belong to the object. A deep copy copies the whole object, while a `state_dict` contains only tensors. Hooks run
+# in the order of registration, except that a hook with `prepend=True` goes to the front. `torch.save(layer)` tries to
+# pickle the hook functions along with the layer, and fails if one of them is a lambda.
 #
 # **Now you know.** A hook is attached to a module object. It runs when you call the module, doesn't run when you call
 # `forward`, isn't saved with the weights, and stays attached until you remove it.

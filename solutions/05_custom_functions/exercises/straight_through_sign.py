@@ -3,10 +3,9 @@
 #
 # implement · warm-up · 12 min · 2 points
 #
-# Networks with binary weights or activations send everything through a step. Its derivative is 0 wherever it exists, so
-# nothing would be learned. The usual solution is the *straight-through estimator*: the forward is the step, the
-# backward is that of a smoother function, the *surrogate*. Here the surrogate is x itself, cut off at -1 and 1, with
-# slope 1 in between and 0 outside.
+# Networks with binary weights or activations send everything through a step, whose derivative stops all learning. Write
+# the step with a *straight-through* gradient (section 5.7): the forward is the step, the backward is that of a
+# surrogate. Here the surrogate is x itself, cut off at -1 and 1, with slope 1 in between and 0 outside.
 #
 # **Contract**
 #
