@@ -563,7 +563,7 @@ print(order)
 # %% exercise="param-report"
 
 # %% [markdown]
-# ## 7.5 A state_dict shares the model's memory
+# ## 7.5 What is in a state_dict
 #
 # `state_dict()` returns a dict from names to tensors, and that is all. But which tensors?
 
@@ -605,7 +605,7 @@ print("snapshot:", snapshot["bias"].item())
 # %% exercise="snapshot-best"
 
 # %% [markdown]
-# ## 7.6 Loading compares names and shapes
+# ## 7.6 Loading a state_dict
 #
 # "All keys matched successfully" sounds like a promise. What has PyTorch compared?
 #

@@ -3,7 +3,7 @@
 #
 # separate · warm-up · 10 min · 1 point
 #
-# Here are four pairs of functions. For many inputs the two functions of a pair return the same result. Find an input
+# Here are four pairs of functions. For some inputs the two functions of a pair return the same result. Find an input
 # for which they don't, or write `None` if there is none.
 #
 # ```python
@@ -43,29 +43,30 @@
 # **Contract**
 #
 # - `inputs` is a dict with the keys "product", "loss", "sum" and "softmax". Each value is a tuple of the arguments, or
-#   `None` if no input separates the two.
-# - The arguments keep to the comments above. Each tensor has 1 to 1000 numbers, all of them finite. Matrices contain
-#   floating-point numbers or integers.
+#   `None` if no input separates the two functions of the pair.
+# - The arguments are as the comments above say, and neither call may fail. Each tensor is dense and has 1 to 1000
+#   numbers, all of them finite. Matrices contain floating-point numbers or integers.
 # - Two results are different if their dtypes differ, or their values by more than float32's rounding.
-# - Each pair earns a quarter of the point.
+# - Each pair is worth a quarter of the point.
 #
 # <details><summary>Hint 1</summary>
 #
-# For each pair, what does autocast do to a float32 input in the first function? Then ask the same for other dtypes.
+# For each pair, what does autocast do to a float32 input in each of the two functions? Mind that `loss_2` and `sum_2`
+# run under autocast as well. Then ask the same for other dtypes.
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
 # Which dtypes does autocast leave alone? When is `y - x` a float32 tensor although `y` isn't? Which whole numbers does
-# bfloat16 skip? And is softmax on a list of the CPU?
+# bfloat16 skip? And is softmax on one of autocast's lists for the CPU?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# For the product, choose a dtype that autocast doesn't cast. For the loss, let neither tensor be float32, so that only
-# `mse_loss` has a reason to cast. For the sum, add ones until the total needs more than 8 binary digits.
+# For the product, which dtype is neither float32 nor one of the 16-bit ones? For the loss, only `mse_loss` must have a
+# reason to cast, so what may `y - x` not be? For the sum, which total needs more than 8 binary digits?
 #
 # </details>
 
@@ -122,11 +123,15 @@ with check("autocast-apart") as test:
     def softmax_2(y):
         return y.softmax(0)
 
+    def is_dense(one):
+        return torch.is_tensor(one) and one.layout == torch.strided
+
     def has_wrong_form(given, number):
         """What is wrong with a tuple of so many tensors, or ""."""
-        if not isinstance(given, tuple) or len(given) != number or not all(map(torch.is_tensor, given)):
+        if not isinstance(given, tuple) or len(given) != number or not all(map(is_dense, given)):
             return f"Write a tuple with as many dense tensors as the functions have arguments, here {number}."
-        if not all(1 <= tensor.numel() <= 1000 and tensor.isfinite().all() for tensor in given):
+        wide = [tensor.to(torch.complex128) for tensor in given]  # float8 has no isfinite
+        if not all(1 <= tensor.numel() <= 1000 and tensor.isfinite().all() for tensor in wide):
             return "Each tensor has 1 to 1000 numbers, all of them finite."
         return ""
 

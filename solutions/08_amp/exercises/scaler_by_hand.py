@@ -18,8 +18,7 @@
 # - `update()` is called once per iteration, after the steps. If any optimizer met an inf or nan in this iteration, the
 #   scale is multiplied by `backoff_factor` and the count of good iterations restarts. Otherwise the count grows by one;
 #   after `growth_interval` good iterations in a row the scale is multiplied by `growth_factor` and the count restarts.
-# - `state_dict()` returns a dict of plain numbers, which include the scale and the count; `load_state_dict` restores
-#   them exactly.
+#   The new scale counts from the next iteration on. What `update` returns doesn't matter.
 #
 # **Rule.** `torch.amp.GradScaler`, `torch.cuda.amp` and the functions `torch._amp_*` are not used.
 #

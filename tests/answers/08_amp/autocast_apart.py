@@ -156,6 +156,18 @@ inputs = RIGHT | {"softmax": (torch.arange(4.0).bfloat16(),)}
 inputs = RIGHT | {"softmax": (ones(2, 2),)}
 
 
+# %% wrong: float8, which autocast casts
+# says: Autocast multiplies these in bfloat16, just as the second function does.
+# earns: 0.75 of 1
+inputs = RIGHT | {"product": (ones(2, 2).to(torch.float8_e4m3fn), ones(2, 2).to(torch.float8_e4m3fn))}
+
+
+# %% wrong: sparse matrices
+# says: Write a tuple with as many dense tensors as the functions have arguments, here 2.
+# earns: 0.75 of 1
+inputs = RIGHT | {"product": (torch.eye(2).double().to_sparse(), torch.eye(2).double().to_sparse())}
+
+
 # %% wrong: tensors without tuples
 # says: None of the items is right yet.
 # earns: 0 of 1
