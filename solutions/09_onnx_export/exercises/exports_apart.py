@@ -1,10 +1,10 @@
 # %% [markdown]
-# ### Exercise 9.5 · At which input do they part?
+# ### Exercise 9.5 · Which input tells them apart?
 #
 # separate · warm-up · 12 min · 1 point
 #
-# Here are three modules, exported with a dynamic batch. None of the exports gives an error, and for its example each
-# file returns what PyTorch returns. Find inputs that show a difference, or write `None` if there is none.
+# Here are three modules, exported with a dynamic batch. No export fails, and on its own example each file returns what
+# PyTorch does. Find inputs that show a difference, or write `None` if there is none.
 #
 # ```python
 # class Loop(nn.Module):
@@ -37,7 +37,7 @@
 # - `inputs` is a dict with the keys "loop", "half" and "tail". Each value is a float32 tensor with 3 columns and 1 to
 #   20 rows of numbers between -1000 and 1000, or `None` if no such tensor shows a difference.
 # - Two results are different if their shapes differ, or their values by more than float32's rounding.
-# - The check exports the modules and runs both sides. Each right item earns a third of the point.
+# - The check exports the modules and runs both sides. Each right item is worth a third of the point.
 #
 # <details><summary>Hint 1</summary>
 #

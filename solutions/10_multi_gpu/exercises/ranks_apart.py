@@ -4,7 +4,7 @@
 # separate · warm-up · 10 min · 1 point
 #
 # The first function of each pair works on two ranks, the second one in a single process. For many inputs they return
-# the same. Find an input for which they don't, or write `None` if there is none.
+# the same result. Find an input for which they don't, or write `None` if there is none.
 #
 # ```python
 # def gradient_1(first, second):  # the rows of rank 0 and those of rank 1, two lists of numbers
@@ -45,9 +45,9 @@
 #
 # - `inputs` is a dict with the keys "gradient", "accuracy" and "weights". The values of "gradient" and "weights" are
 #   tuples of two arguments, that of "accuracy" is a list of zeros and ones.
-# - The lists have 1 to 12 entries. Numbers are floats between -100 and 100.
-# - If no input separates the two functions of a pair, its value is `None`.
-# - Two results are different if they differ by more than float32's rounding. Each pair earns a third of the point.
+# - The lists have 1 to 12 entries. Numbers are between -100 and 100.
+# - Write `None` for a pair that no input separates.
+# - Two results are different if they differ by more than float32's rounding. Each pair is worth a third of the point.
 #
 # <details><summary>Hint 1</summary>
 #

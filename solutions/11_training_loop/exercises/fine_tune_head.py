@@ -4,7 +4,7 @@
 # fix · long · 20 min · 2 points
 #
 # You want to fine-tune a network that somebody else trained for other classes. `prepare` runs, training runs, and the
-# accuracy doesn't improve. `prepare` makes three classic mistakes. Fix it.
+# accuracy doesn't improve. `prepare` makes several classic mistakes. Find and fix them.
 #
 # **Contract**
 #
@@ -21,23 +21,23 @@
 #
 # <details><summary>Hint 1</summary>
 #
-# Which parameter objects did the optimizer collect, and which does the model have after you replaced the head? What
-# does setting `out_features` change?
+# After `prepare`, compare the model with what the contract asks for: whose weights does the body have, how many outputs
+# does `model.fc` compute, and which tensors does the optimizer update?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# In which order do you load, replace and collect the parameters? And if the body is frozen, its batch norm must be
-# frozen as well: what does `model.train()` do to each child of the model?
+# Each line of `prepare` uses what the model is at that moment, so their order matters. And if the body is frozen, its
+# batch norm must be frozen as well: what does `model.train()` do to each child of the model?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Load strictly, then replace the head, then build the optimizer from two groups. For a frozen body, turn off its
-# gradients, leave it out of the optimizer, and make sure that nothing can put it into train mode. An instance may have
-# its own `train`, and so may your `Backbone`.
+# What would `strict=True` have told you? An optimizer keeps the parameter objects that it was given, and a layer's
+# `out_features` is only a number that it prints. For a frozen body you need more than `requires_grad_(False)` and
+# `eval()`: somebody may call `train()` later. An instance may have its own `train`, and so may your `Backbone`.
 #
 # </details>
 

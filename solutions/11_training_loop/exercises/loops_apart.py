@@ -3,8 +3,8 @@
 #
 # separate · warm-up · 12 min · 2 points
 #
-# Here are four pairs of functions. The two of a pair often return the same. Find an input for which they don't, or
-# write `None` if there is none.
+# Here are four pairs of functions. The two functions of a pair often return the same result. Find an input for which
+# they don't, or write `None` if there is none.
 #
 # ```python
 # def mean_1(losses, batch_size):  # the loss of each sample, and an int
@@ -50,7 +50,14 @@
 #         optimizer.step()
 #     return w.detach()
 #
-# def place_2(gradients):  # the same, but zero_grad() comes after step()
+# def place_2(gradients):
+#     w = nn.Parameter(torch.tensor(0.0))
+#     optimizer = torch.optim.SGD([w], lr=1.0, momentum=0.5)
+#     for gradient in gradients:
+#         (gradient * w).backward()
+#         optimizer.step()
+#         optimizer.zero_grad()
+#     return w.detach()
 # ```
 #
 # **Contract**
@@ -59,12 +66,12 @@
 #   `(losses, batch_size)`. The others are lists of gradients.
 # - A list has 1 to 20 Python numbers between -1000 and 1000. In "unused", further entries may be `None`. `batch_size`
 #   is an int of at least 1.
-# - If no input separates the two functions of a pair, its value is `None`.
-# - Two results are different if they differ by more than float32's rounding. Each pair earns half a point.
+# - Write `None` for a pair that no input separates.
+# - Two results are different if they differ by more than float32's rounding. Each pair is worth half a point.
 #
 # <details><summary>Hint 1</summary>
 #
-# For each pair, name the step of the loop in which the second function computes with another number than the first.
+# For each pair, in which step of the loop does the second function use a different number from the first?
 #
 # </details>
 #

@@ -36,15 +36,17 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# Keep for each segment its pool and a sorted list of blocks. `malloc` collects all free blocks of the pool that are
-# large enough and takes the minimum by (size, address). `free` looks at the right neighbour, then at the left one.
+# What do you have to know of a segment besides its blocks? In which order do you look at free blocks, so that the first
+# that fits is the right one? And when a block is freed, which two blocks can it merge with, and where are they in your
+# row?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Ask the driver before you change anything in your own lists; on MemoryError, empty the cache and ask again. To split,
-# shorten the block and insert a free one after it. `reserved` and `allocated` can be properties that add up the lists.
+# The driver may raise, so think about what you may have changed before that. A split makes two blocks out of one, and a
+# merge makes one out of two, of three if both neighbours are free. The two byte counts can't get out of step if you add
+# them up whenever somebody asks.
 #
 # </details>
 
