@@ -34,7 +34,11 @@ BACKEND = "setuptools>=77"  # torch 2.11 and 2.12 refuse the locked one, which i
 ANSWERS = "tests/notebooks/test_answers.py"
 # what is run on each release, by the title of its column: what pytest is given
 PARTS = {
-    "facts": ("tests/facts/test_facts.py::test_proof", "tests/facts/test_releases.py"),
+    "facts": (
+        "tests/facts/test_facts.py::test_proof",
+        "tests/facts/test_releases.py",
+        "tests/facts/test_pairs.py::test_a_pair_is_run",
+    ),
     "solutions": (f"{ANSWERS}::test_solution_gets_full_marks",),
     "answers": (f"{ANSWERS}::test_answer", f"{ANSWERS}::test_stub_is_not_solved_yet"),
     "notebooks": ("--nbval", "notebooks"),

@@ -2,17 +2,24 @@
 
 import json
 import re
+from datetime import timedelta
 
 import pytest
 
 from tests.browser.notebook_page import expect
 from tests.browser.test_explorers import nameless
 from torchkata.base.places import KEPT
+from torchkata.facts.cards import asked_in
+from torchkata.facts.pairs import pairs
 from torchkata.facts.questions import questions
+from torchkata.tools.course import chapters
 from torchkata.tools.learning.deck import FILE
+from torchkata.tools.learning.review import answered, begin, right_now
+from torchkata.tools.placing import Place
 
 REVIEW, CHAPTER = "review.ipynb", "03 gather scatter"
 FIRST = questions("03_gather_scatter")[0]
+PAIR = pairs("03_gather_scatter")[0]
 IN_FOCUS = "control => control === document.activeElement"
 COLOURS = """node => {
     const rgb = text => text.match(/[\\d.]+/g).map(Number);
@@ -80,6 +87,38 @@ def test_screen_readers_find_names_and_tab_reaches_all(review, page):
         assert stop.evaluate(IN_FOCUS), stop.evaluate("stop => stop.outerHTML.slice(0, 200)")
     assert len(stops) == 6, "next, the link, the proof and its button, the chapters and theirs; the answers rest"
     expect(page.get_by_role("group", name="review", exact=True)).to_be_visible()
+
+
+@pytest.fixture
+def two_functions(open_notebook, lab):
+    """The page with a card of two functions, all others being known."""
+    (lab.workbook / KEPT / FILE).unlink(missing_ok=True)
+    place, now = Place(lab.course), right_now()
+    begin(place, now, [chapter for chapter in chapters(place) if chapter.name == "03_gather_scatter"])
+    for card in asked_in("03_gather_scatter"):
+        if card != PAIR:
+            answered(place, card.id, True, now - timedelta(days=1))
+    notebook = open_notebook(REVIEW)
+    [cell] = [cell for cell in notebook.cells() if cell.kind == "code"]
+    notebook.select(cell.index)
+    notebook.run_with_keys()
+    shown = notebook.at(cell.index).locator(".torchkata-review")
+    expect(shown.get_by_role("status")).to_contain_text("Do these two ever return different results?")
+    return shown
+
+
+def test_two_functions_are_answered_by_keys(two_functions, page):
+    status = two_functions.get_by_role("status")
+    expect(two_functions.get_by_role("button", name="so", exact=True)).to_have_count(0)
+    buttons = [one for one in two_functions.get_by_role("button").all() if one.is_visible()]
+    assert [one.inner_text() for one in buttons[:3]] == ["for some input", "never", "I don't know"]
+    buttons[0].focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    expect(status).to_contain_text(f"✗ No: {PAIR.answer}.")
+    two_functions.locator("summary").press("Enter")
+    expect(two_functions.locator("details pre")).to_contain_text(f"# {PAIR.returns[0]}")
+    assert nameless(two_functions) == []
 
 
 @pytest.mark.exhaustive("the colours of the page of reviews", thorough=True)

@@ -40,6 +40,27 @@ class Question:
     choices: tuple[str, ...]
     answer: str
     because: str
+    folded = "proof"  # what `shown` is, in a word
+    runs = "run the proof"
+
+    @property
+    def id(self) -> str:
+        return self.fact.id
+
+    @property
+    def asks(self) -> str:
+        """The question, in words: the belief, or what is asked about the code."""
+        return self.says or "What does this print?"
+
+    @property
+    def shown_title(self) -> str:
+        """What `shown` is, in words."""
+        return f"Proof {self.fact.id}"
+
+    @property
+    def shown(self) -> str:
+        """The code that explains the answer."""
+        return self.fact.proof.rstrip()
 
 
 @cache

@@ -14,7 +14,9 @@ from tests.tools.learning.small_course import digests, make_course
 from torchkata import cli
 from torchkata.base.places import KEPT
 from torchkata.base.remembering import Remembered, remember
+from torchkata.facts.cards import asked_in
 from torchkata.facts.collection import chapter_names
+from torchkata.facts.pairs import pairs
 from torchkata.facts.questions import questions
 from torchkata.tools.course import Chapter, chapters, course_root
 from torchkata.tools.errors import CourseError
@@ -58,7 +60,7 @@ def read_and_begin(place: Place, now: datetime = NOW):
     return begin(place, now, [the_chapter(place)])
 
 
-CARDS = [question.fact.id for question in questions("03_gather_scatter")]
+CARDS = [question.id for question in asked_in("03_gather_scatter")]
 
 
 # ---------------------------------------------------------------- which cards come
@@ -112,7 +114,7 @@ def test_every_card_of_the_course_can_be_answered(place: Place):
     """All facts, none of them twice, with a section of their chapter."""
     root = course_root()
     cards = cards_of(chapters(Place(root)))
-    assert len(cards) == sum(len(questions(name)) for name in chapter_names()) >= 183
+    assert len(cards) == len({card.id for card in cards}) == sum(len(asked_in(name)) for name in chapter_names()) > 183
     sections = {card.id: section_of(card) for card in cards if card.chapter.number in ("03", "11")}
     assert all(link.startswith(fact[:2]) and "#cell-id=markdown-" in link for fact, (_, link) in sections.items())
     title, link = sections["03-gather-index-formula"]
@@ -209,7 +211,7 @@ def test_a_fact_that_vanished_is_told_once_and_kept(place: Place):
     read_and_begin(place)
     answered(place, "03-no-such-fact", True, NOW)
     [note] = begin(place, NOW + 60 * DAY).notes
-    assert note == "Left out, for this release has no such fact: 1 card, kept in your file."
+    assert note == "Left out, because this release does not have them: 1 card, kept in your file."
     session = begin(place, NOW + 60 * DAY)
     assert session.notes == [] and "03-no-such-fact" not in ids(session)
     assert "03-no-such-fact" in read_deck(place.workbook, NOW + 60 * DAY).cards
@@ -274,6 +276,26 @@ def test_code_is_asked_for_what_it_prints(place: Place):
     number = next(n for n, question in enumerate(questions("03_gather_scatter"), 1) if question.code)
     told = session_told(place, *["?", ""] * (number - 1), "1")
     assert "What does this print?" in told and "1 [[1], [4]]   2 [[1]]   3 an error" in told
+
+
+def known_but(place: Place, *wanted: str, now: datetime = NOW) -> None:
+    """All cards of the chapter were answered the day before, but for those that are wanted."""
+    read_and_begin(place, now)
+    for card in CARDS:
+        if card not in wanted:
+            answered(place, card, True, now - DAY)
+
+
+def test_two_functions_in_the_terminal(place: Place):
+    some, never = pairs("03_gather_scatter")
+    known_but(place, some.id, never.id)
+    told = session_told(place, "3", "1", "p", "r", "", "never", "p", "q")
+    assert "Do these two ever return different results?" in told and "1 for some input   2 never" in told
+    assert "def first(i, v):" in told and "def second(i, v):" in told
+    assert told.count("✓ Right: for some input.") == told.count("✓ Right: never.") == 1, "3 is no answer to a pair"
+    assert f"second(i, v)  # {some.returns[1]}" in told and f"second returns {some.returns[1]}" in told
+    assert never.inputs[-1] in told and "2 of 2 right." in told
+    assert {some.id, never.id} < set(read_deck(place.workbook, NOW).cards)
 
 
 def command(place: Place, monkeypatch, *arguments: str):

@@ -7,10 +7,11 @@ import re
 
 import pytest
 
-from tests.tools.learning.test_review import CARDS, NOW, file_of, place, read_and_begin, the_chapter
+from tests.tools.learning.test_review import CARDS, NOW, file_of, known_but, place, read_and_begin, the_chapter
+from torchkata.facts.pairs import pairs
 from torchkata.facts.questions import questions
 from torchkata.tools.learning.deck import read_deck
-from torchkata.tools.learning.review import begin
+from torchkata.tools.learning.review import begin, right_now
 from torchkata.tools.learning.review_page import DONT_KNOW, NEXT, NO_WORKBOOK, ReviewPage, review
 from torchkata.tools.placing import Place
 
@@ -82,12 +83,27 @@ def test_a_whole_session(page: ReviewPage, place: Place):
 
 
 def test_the_proof_is_run(page: ReviewPage, monkeypatch):
-    monkeypatch.setattr("torchkata.tools.learning.review_page.proof_run", lambda fact: f"{fact}: proof holds")
+    monkeypatch.setattr("torchkata.tools.learning.review_page.run_of", lambda card: f"{card.id}: proof holds")
     button(page, DONT_KNOW).click()
     button(page, "run the proof").click()
     assert page.proof.outputs[0]["text"] == f"{CARDS[0]}: proof holds\n"
     button(page, NEXT).click()
     assert page.proof.outputs == ()
+
+
+def test_two_functions_have_two_answers(place: Place):
+    some, _ = pairs("03_gather_scatter")
+    known_but(place, some.id, now=right_now())
+    page = ReviewPage(place)
+    assert "Do these two ever return different results?" in words(page) and "def second(i, v):" in words(page)
+    assert [one.description for one in page.choices if one.layout.display != "none"] == ["for some input", "never"]
+    button(page, "never").click()
+    assert "✗ No: for some input." in words(page)
+    shown = html.unescape(page.more.outputs[0]["data"]["text/markdown"])
+    assert "<summary>An input on which they differ</summary>" in shown and some.shown in shown
+    assert "Taught in [Three things]" in shown
+    button(page, "run both functions").click()
+    assert "first returns tensor([ 0., 20.,  0.,  0.])" in page.proof.outputs[0]["text"]
 
 
 def test_a_chapter_is_named(place: Place):

@@ -316,6 +316,23 @@ def test_cards_are_asked_and_remembered(page: Page, address: str):
     assert again.keys() == kept.keys() and all(again[name]["due"] == kept[name]["due"] + 1 for name in kept)
 
 
+def test_two_functions_are_asked(page: Page, address: str):
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto(f"{address}review.html")
+    page.evaluate("""() => localStorage.setItem('torchkata-review', JSON.stringify(Object.fromEntries(
+        torchkataCards.filter(card => !card.id.includes('-pair-')).map(card => [card.id, {due: 1e6, gap: 1}]))))""")
+    page.get_by_label("Chapter").select_option("03_gather_scatter")
+    page.get_by_role("button", name="Begin").press("Enter")
+    assert page.get_by_text("Do these two ever return different results?").is_visible()
+    page.get_by_role("button", name="never").press("Enter")
+    page.get_by_text("It comes back").wait_for()
+    assert page.get_by_role("link", name="The proof").count() == 0
+    fold = page.locator("#card details")
+    fold.locator("summary").press("Enter")
+    assert fold.locator("pre").is_visible()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "nothing is wider than a phone"
+
+
 @pytest.mark.parametrize("width", [820, 1280])
 def test_a_table_of_contents_follows(page: Page, address: str, width: int):
     page.set_viewport_size({"width": width, "height": 900})

@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from torchkata.facts.cards import Asked, asked_in
 from torchkata.facts.collection import chapter_names
-from torchkata.facts.questions import Question, questions
 from torchkata.tools.course import Chapter, chapters, read_unchecked
 from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.deck import EXERCISE, Deck, changing, counted, read_deck, time_of
@@ -28,11 +28,11 @@ class Card:
     """A question of a chapter."""
 
     chapter: Chapter
-    question: Question
+    question: Asked
 
     @property
     def id(self) -> str:
-        return self.question.fact.id
+        return self.question.id
 
 
 @dataclass(frozen=True)
@@ -92,11 +92,9 @@ def was_begun(chapter: Chapter) -> bool:
 
 
 def cards_of(read: Sequence[Chapter]) -> list[Card]:
-    """The cards of these chapters; a chapter of a teacher's own may have none."""
-    known = set(chapter_names())
-    return [
-        Card(chapter, question) for chapter in read if chapter.name in known for question in questions(chapter.name)
-    ]
+    """The cards of these chapters, those on facts first in each; a chapter of a teacher's own may have none."""
+    known = [chapter for chapter in read if chapter.name in chapter_names()]
+    return [Card(chapter, question) for chapter in known for question in asked_in(chapter.name)]
 
 
 def chosen(cards: Sequence[Card], deck: Deck, now: datetime) -> list[Card]:
@@ -117,7 +115,7 @@ def section_of(card: Card) -> tuple[str, str]:
         for cell in read_unchecked(card.chapter.solution).cells:
             if cell.cell_type == "markdown" and (headings := SECTION.findall(cell.source)):
                 title, place = headings[-1], cell.id
-            if card.id in cell.metadata.get("facts", []):
+            if card.question.fact.id in cell.metadata.get("facts", []):
                 there = {one.get("id") for one in release_worked_on(card.chapter).cells}
                 return title, f"{path}#cell-id={place}" if place in there else path
     return card.chapter.title, path
@@ -133,8 +131,8 @@ def _clock_note(deck: Deck) -> str:
 
 
 def _gone_note(deck: Deck) -> str:
-    """Cards whose facts this release does not have, told once."""
-    known = {card.fact.id for name in chapter_names() for card in questions(name)}
+    """Cards that this release does not have, told once."""
+    known = {question.id for name in chapter_names() for question in asked_in(name)}
     gone = sorted(card for card in deck.cards if card not in known and not card.startswith(EXERCISE))
     new, deck.gone = [card for card in gone if card not in deck.gone], gone
-    return f"Left out, for this release has no such fact: {counted(len(new))}, kept in your file." if new else ""
+    return f"Left out, because this release does not have them: {counted(len(new))}, kept in your file." if new else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from torchkata.facts.look import prose_html
 from torchkata.tools.course import Chapter, chapters
 from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.review import Card, Round, answered, begin, section_of
-from torchkata.tools.learning.review_terminal import in_days, proof_run
+from torchkata.tools.learning.review_terminal import in_days, run_of
 from torchkata.tools.placing import Place, here
 
 NO_WORKBOOK = "Your cards are kept in your workbook: open this page there, with `torchkata lab`."
@@ -30,7 +31,7 @@ def review() -> ReviewPage | None:
 
 
 class ReviewPage:
-    """One card at a time: the question, three answers, then what holds, a link and the proof.
+    """One card at a time: the question, two or three answers, then what holds, a link and the proof.
 
     The widgets stay the same from card to card, so that the focus does.
     """
@@ -46,7 +47,7 @@ class ReviewPage:
         self.words.add_class("torchkata-words")  # a live region: it is read out when it changes
         self.choices = [button("", "an answer") for _ in range(3)]
         self.onward = button(DONT_KNOW, "show the answer; then the next card")
-        self.prove = button("run the proof", "run the proof here")
+        self.prove = button("", "run this code here")
         self.more, self.proof = Output(), Output()
         known = chapters(place)
         labels = [f"{one.number} {one.topic.replace('_', ' ')}" for one in known]
@@ -100,6 +101,7 @@ class ReviewPage:
         )
         self.onward.description = NEXT
         self.more.outputs = (_markdown(_further(card)),)
+        self.prove.description = card.question.runs
         self.prove.layout.display = None
 
     def go_on(self) -> None:
@@ -113,8 +115,8 @@ class ReviewPage:
     def run_proof(self) -> None:
         """Run the proof of the card here and show what comes of it."""
         if self.card is not None:
-            self.proof.outputs = (_plain("The proof is running ..."),)
-            self.proof.outputs = (_plain(proof_run(self.card.id)),)
+            self.proof.outputs = (_plain("It is running ..."),)
+            self.proof.outputs = (_plain(run_of(self.card)),)
 
     def _ask(self) -> None:
         card, self.answer_given = self.card, False
@@ -126,14 +128,16 @@ class ReviewPage:
         if card is None:
             self._say(*notes, self._end())
             return
-        for one, label in zip(self.choices, card.question.choices, strict=True):
-            one.description, one.disabled = label, False
+        for one, label in zip_longest(self.choices, card.question.choices):
+            one.description, one.disabled = label or "", False
+            one.layout.display = None if label else "none"
         self._say(*notes, *self._question(card))
 
     def _question(self, card: Card) -> tuple[str, str]:
         head = f"Card {self.number + 1} of {len(self.round.cards)}, chapter {card.chapter.number}"
-        code = f"What does this print?<pre>{html.escape(card.question.code)}</pre>"
-        return head, code if card.question.code else f"<strong>{prose_html(card.question.says)}</strong>"
+        asked = prose_html(card.question.asks)
+        code = html.escape(card.question.code)
+        return head, f"{asked}<pre>{code}</pre>" if code else f"<strong>{asked}</strong>"
 
     def _end(self) -> str:
         if self.round.cards:
@@ -150,12 +154,12 @@ class ReviewPage:
 
 
 def _further(card: Card) -> str:
-    """A link to the section, and the proof, folded."""
+    """A link to the section, and what explains the answer, folded."""
     title, place = section_of(card)
     label = title.replace("[", r"\[").replace("]", r"\]")
-    code = html.escape(card.question.fact.proof.rstrip(), quote=False)
+    code = html.escape(card.question.shown, quote=False)
     return (
-        f"Taught in [{label}]({Path(place).as_posix()})\n\n<details><summary>Proof {card.id}</summary>\n"
+        f"Taught in [{label}]({Path(place).as_posix()})\n\n<details><summary>{card.question.shown_title}</summary>\n"
         f"<pre><code>{code}\n</code></pre>\n</details>"
     )
 

@@ -12,11 +12,12 @@ from rich.markup import escape
 from rich.syntax import Syntax
 from rich.text import Text
 
+from torchkata.facts.pairs import Pair
 from torchkata.tools.learning.review import Card, Round, answered, right_now, section_of
 from torchkata.tools.placing import Place
 
-KEYS = "[1-3] answer, [?] don't know, [q] end: "
-AFTERWARDS = "[Enter] next, [p] proof, [r] run it, [q] end: "
+KEYS = "[1-{}] answer, [?] don't know, [q] end: "
+AFTERWARDS = "[Enter] next, [p] {}, [r] run it, [q] end: "
 Ask = Callable[[str], str]
 
 
@@ -43,19 +44,18 @@ class Ended(Exception):
 def ask_card(card: Card, out: Console, ask: Ask) -> str:
     """The choice that is given to a card's question, or "" for none. Raises Ended where the learner has had enough."""
     question = card.question
+    out.print(Text(f"{question.asks}\n"), soft_wrap=False)
     if question.code:
-        out.print("What does this print?\n")
         out.print(_python(question.code))
-    else:
-        out.print(Text(f"{question.says}\n"), soft_wrap=False)
     out.print(Text("   ".join(f"{n} {choice}" for n, choice in enumerate(question.choices, 1))))
+    keys = [str(number) for number in range(1, len(question.choices) + 1)]
     while True:
-        word = ask(escape(KEYS)).strip().lower()
+        word = ask(escape(KEYS.format(keys[-1]))).strip().lower()
         if word == "q":
             raise Ended
         if word == "?":
             return ""
-        if word in ("1", "2", "3"):
+        if word in keys:
             return question.choices[int(word) - 1]
         if word in question.choices:
             return word
@@ -70,13 +70,28 @@ def _tell(card: Card, right: bool, due: datetime, out: Console) -> None:
 
 
 def _look_closer(card: Card, out: Console, ask: Ask) -> None:
-    while word := ask(escape(AFTERWARDS)).strip().lower():
+    question = card.question
+    while word := ask(escape(AFTERWARDS.format(question.folded))).strip().lower():
         if word == "q":
             raise Ended
         if word == "p":
-            out.print(_python(card.question.fact.proof.rstrip()))
+            out.print(_python(question.shown))
         if word == "r":
-            out.print(Text(proof_run(card.id)))
+            out.print(Text(run_of(card)))
+
+
+def run_of(card: Card) -> str:
+    """What running a card's code says."""
+    return pair_run(card.question) if isinstance(card.question, Pair) else proof_run(card.id)
+
+
+def pair_run(pair: Pair) -> str:
+    """What the two functions of a pair return on its inputs."""
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        told = [f"{code}\n  first returns {one}\n  second returns {other}" for code, one, other in pair.run()]
+    return "\n".join(told)
 
 
 def proof_run(fact: str) -> str:

@@ -110,7 +110,7 @@ def _tell_what_to_read(trial: Trial, given: Answered, out: Console) -> None:
         _say(out, "\nYou missed:")
     for card in missed:
         question = card.question
-        asked = question.says or f"What does this print?\n{question.code}"
+        asked = f"{question.asks}\n{question.code}".rstrip()
         _say(out, f"\n{asked}\n{question.answer}. {question.because}\nRead {section_of(card)[0]}.")
     _say(out, "\nPeople who know PyTorch still get these wrong, so read their sections anyway:")
     for card in trial.anyway:

@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 from torchkata.base.chapter import Exercise, exercises_of
+from torchkata.facts.questions import Question
 from torchkata.tools.course import Chapter, find_chapters
 from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.deck import changing, read_deck, time_of
@@ -70,7 +71,7 @@ def trial_of(place: Place, word: str) -> Trial:
     """
     need_workbook(place)
     [chapter] = find_chapters(place, [word])
-    cards, choice = cards_of([chapter]), authors_choice().get(chapter.name)
+    cards, choice = asked_to_skip(chapter), authors_choice().get(chapter.name)
     if not (cards and choice):
         raise CourseError(f"{chapter.name} can't be skipped: it has no questions, or no exercise that stands for it.")
     if not chapter.workbook.exists():
@@ -80,6 +81,11 @@ def trial_of(place: Place, word: str) -> Trial:
         )
     exercise = _exercise_in(chapter, choice["exercise"])
     return Trial(chapter, spread(cards), exercise, [card for card in cards if card.id in choice["anyway"]])
+
+
+def asked_to_skip(chapter: Chapter) -> list[Card]:
+    """The cards on the chapter's facts; one of them takes half a minute, and the others take longer."""
+    return [card for card in cards_of([chapter]) if isinstance(card.question, Question)]
 
 
 def _exercise_in(chapter: Chapter, name: str) -> Exercise:

@@ -6,8 +6,10 @@ import json
 from collections.abc import Mapping
 from html import escape
 
+from torchkata.facts.cards import Asked, asked_in
 from torchkata.facts.look import prose_html
-from torchkata.facts.questions import Question, questions
+from torchkata.facts.pairs import Pair
+from torchkata.facts.questions import Question
 from torchkata.tools.site.folklore_pages import Sections
 
 SOURCE = "src/torchkata/tools/site/review_page.py"
@@ -19,9 +21,10 @@ hide-toc: true
 
 # Review
 
-This page asks ten questions about what you have read. A card has a statement (is it so, not so, or only partly so?) or
-a few lines of code (what do they print?). After each answer you see what is true, and which section teaches it. A card
-that you knew comes back after a longer time, a card that you didn't know tomorrow.
+This page asks ten questions about what you have read. A card has a statement (is it so, not so, or only partly so?), a
+few lines of code (what do they print?) or two short functions (do they ever return different results?). After each
+answer you see what is true, and which section teaches it. A card that you knew comes back after a longer time, a card
+that you didn't know tomorrow.
 
 Your answers are stored in this browser and sent nowhere. In your workbook, `torchkata review` and `review.ipynb` ask
 the same cards, and also run the proofs.
@@ -45,20 +48,21 @@ def review_page(titles: Mapping[str, str]) -> str:
 
 def cards_script(titles: Mapping[str, str], sections: Sections) -> str:
     """The cards of all chapters as a script, for review.js."""
-    cards = [_card(one, name, sections) for name in titles for one in questions(name)]
+    cards = [_card(one, name, sections) for name in titles for one in asked_in(name)]
     return f"const torchkataCards = {json.dumps(cards, ensure_ascii=False, separators=(',', ':'))};\n"
 
 
-def _card(asked: Question, chapter: str, sections: Sections) -> dict[str, object]:
+def _card(asked: Asked, chapter: str, sections: Sections) -> dict[str, object]:
     page, anchor, title = sections.get(asked.fact.id, ("", "", ""))
     return {
-        "id": asked.fact.id,
+        "id": asked.id,
         "chapter": chapter,
-        "says": prose_html(asked.says) if asked.says else "",
+        "asks": prose_html(asked.asks),
         "code": asked.code,
         "choices": asked.choices,
         "answer": asked.answer,
         "because": prose_html(asked.because),
-        "proof": f"folklore/{chapter}.html#{asked.fact.id}",
+        "proof": f"folklore/{chapter}.html#{asked.fact.id}" if isinstance(asked, Question) else "",
+        "fold": [asked.shown_title, asked.shown] if isinstance(asked, Pair) else None,
         "taught": [f"{page}.html#{anchor}", title] if anchor else None,
     }

@@ -62,10 +62,10 @@ function review(cards) {
     const card = round[number];
     made("p", `Card ${number + 1} of ${round.length}, chapter ${card.chapter.slice(0, 2)}`, place, "size");
     if (card.code) {
-      made("p", "What does this print?", place);
+      made("p", "", place).innerHTML = card.asks;
       made("pre", card.code, place).tabIndex = 0;
     } else {
-      made("p", "", place, "asked").innerHTML = card.says;
+      made("p", "", place, "asked").innerHTML = card.asks;
     }
     const answers = made("div", "", place, "answers");
     for (const choice of [...card.choices, "I don't know"]) {
@@ -93,7 +93,12 @@ function review(cards) {
       link(card.taught[1], card.taught[0], further);
       further.append(". ");
     }
-    link("The proof", card.proof, further);
+    if (card.proof) link("The proof", card.proof, further);
+    if (card.fold) {
+      const fold = made("details", "", place);
+      made("summary", card.fold[0], fold);
+      made("pre", card.fold[1], fold).tabIndex = 0;
+    }
     const next = made("button", number + 1 < round.length ? "Next card" : "Finish", place);
     next.type = "button";
     next.addEventListener("click", () => {
