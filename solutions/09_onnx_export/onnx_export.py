@@ -401,10 +401,10 @@ error_of(lambda: picker.run(None, {"x": torch.from_numpy(x), "idx": idx}))
 error_of(lambda: picker.run(None, {"x": x[:, :2], "idx": idx}))
 
 # %% [markdown]
-# It refuses all four. The runtime casts nothing, accepts only arrays, and compares every fixed dimension with the
-# declared size. The float64 case is the most common, because `np.ones(3)` and `np.array([0.5, 1.5])` are float64. To
-# make an array from a tensor, call `tensor.numpy(force=True)`; it also works if the tensor requires grad or is on
-# another device.
+# It refuses all four. The runtime casts nothing, not even int32 to int64; it accepts only arrays, and compares every
+# fixed dimension with the declared size. The float64 case is the most common, because `np.ones(3)` and `np.array([0.5,
+# 1.5])` are float64. To make an array from a tensor, call `tensor.numpy(force=True)`; it also works if the tensor
+# requires grad or is on another device.
 #
 # **Now you know.** Don't guess. `get_inputs()` tells you names, types and shapes.
 
