@@ -363,9 +363,10 @@ with fresh_compiler():
 print("int of a module ", made)
 
 # %% [markdown]
-# At its second value, an int argument becomes a symbol and a float becomes an input of the graph; so does a float
-# attribute of a module. An int attribute of a module stays a constant, and so does a global int. A learning rate that
-# is a float therefore costs two graphs in all, not one for each step of the scheduler.
+# At its second value, an int argument becomes a *symbol*, a name such as `s0` that stands for any whole number; the
+# graph computes with the name, and each call supplies its number. A float becomes an input of the graph, and so does a
+# float attribute of a module. An int attribute of a module stays a constant, and so does a global int. A learning rate
+# that is a float therefore costs two graphs in all, not one for each step of the scheduler.
 #
 # **Now you know.** Don't raise the limit. Find the constant that should be a tensor.
 
@@ -374,9 +375,9 @@ print("int of a module ", made)
 # %% [markdown]
 # ## 14.4 Sizes
 #
-# The first graph has the size as a number. When a second size comes, a graph is made with a symbol in its place. It
-# stands for all sizes from 2 on that meet the conditions in the code. 0 and 1 stay numbers, because broadcasting
-# depends on them.
+# The first graph has the size as a number. When a second size comes, a graph is made with a symbol for it, which is
+# right for all sizes from 2 on that meet the conditions in the code. 0 and 1 stay numbers, because broadcasting depends
+# on them.
 #
 # **Predict.** `x[:-1] + x[1:]` is compiled with `dynamic=True`, which begins with symbols, and called with sizes 5, 6,
 # 7 and 2. How many graphs does that make?
@@ -421,9 +422,9 @@ for name, function, lengths, dynamic in (
 
 # %% [markdown]
 # It makes two graphs, because the slices of a vector with two numbers have size 1, which no symbol covers. A branch on
-# a size becomes a guard, so there is a graph for each side. A loop over a size is unrolled, so there is a graph for
-# each size, and each is longer than the one before. Two sizes that are equal in the first call share one symbol, so a
-# first call with a square matrix makes a graph for square matrices.
+# a size becomes a guard, so each side costs a graph. A loop over a size is unrolled, so each size costs one, and each
+# is longer than the one before. Two sizes that are equal in the first call share one symbol, so a first call with a
+# square matrix makes a graph for square matrices.
 #
 # `torch._dynamo.mark_dynamic(x, 0)` demands a symbol for dimension 0 of `x`: code that makes a constant of it raises an
 # error. `torch._dynamo.maybe_mark_dynamic` asks for a symbol and accepts a constant.
@@ -453,8 +454,9 @@ positions = [torch.tensor([n]) for n in range(6)]
 print("fixed:     ", graphs_after(fixed, *[(torch.ones(4), cache, n) for n in positions]))
 
 # %% [markdown]
-# The growing cache makes three graphs (for length 0, for length 1, for all others). The fixed cache makes one, because
-# its position is a tensor. ([Chapter 15](../15_attention/attention.ipynb) is about what else such a cache must do.)
+# The growing cache pays for the lengths 0 and 1 before a symbol serves all others. No size of the fixed cache ever
+# changes, and its position is a tensor, so it pays once. ([Chapter 15](../15_attention/attention.ipynb) is about what
+# else such a cache must do.)
 #
 # **Now you know.** From the second value on, a size is a symbol. 0 and 1 never are.
 
@@ -738,10 +740,9 @@ with fresh_compiler():
     print("after backward:", order)
 
 # %% [markdown]
-# It can. The default partition keeps what PyTorch keeps without a compiler, which is x and two results of 1200 bytes
-# each. The *min-cut* chooses the cut that keeps the fewest bytes, and computes cheap results again: here it keeps x
-# alone and computes two sines again. The backward half goes to its compiler at the first `backward()`, or at once if
-# sizes are symbols.
+# It can. The default partition keeps what PyTorch keeps without a compiler. The *min-cut* chooses the cut that keeps
+# the fewest bytes, and computes cheap results again in backward, here two of the sines. The backward half goes to its
+# compiler at the first `backward()`, or at once if sizes are symbols.
 
 # %% facts=["14-functional", "14-double-backward"]
 with fresh_compiler():
@@ -768,9 +769,9 @@ with fresh_compiler():
     print("2 cos(2y):        ", (2 * (2 * y).cos()).tolist())
 
 # %% [markdown]
-# No in-place operation is left: `add_` has become `add`. Its result is the first of the two that are returned, and
-# AOTAutograd copies it into the input. Double backward raises an error; compile the gradient itself instead, and
-# differentiate that, as in the last line.
+# AOTAutograd turns a function that writes in place into one that doesn't: the graph returns the input's new value as
+# one more result, and a wrapper copies it into the input. Double backward raises an error; compile the gradient itself
+# instead, and differentiate that, as in the last line.
 #
 # `loss.backward()` inside a compiled function is a break. A whole step (zero_grad, forward, backward, step) makes two
 # graphs, and later steps add none.
@@ -781,8 +782,9 @@ with fresh_compiler():
 cut_explorer()
 
 # %% [markdown]
-# The sines and the gelu keep fewer bytes. With the min-cut, the gelu keeps only x and the result of tanh, and computes
-# the rest again. `exp` and the product keep equally many bytes with both cuts.
+# The sines and the gelu do. The gelu keeps only x and the result of tanh, and computes the rest again. With `exp` and
+# the matrix products there is nothing to gain. Their backward needs the results of `exp` and of relu, and the min-cut
+# would rather keep these than compute them again.
 #
 # **Now you know.** What is kept for backward is a choice of the compiler.
 
