@@ -10,7 +10,7 @@
 # - compute attention without ever holding all its scores, and write a backward that doesn't keep them either;
 # - say what a cache of keys and values costs, and write one whose memory is allocated once;
 # - turn positions into angles without losing precision, and carry weights over to the other pairing;
-# - decode in pieces of any length and get the numbers of the whole sequence.
+# - feed a sequence in pieces of any length, as in writing text, and get the numbers of the whole.
 #
 # **50 minutes to read, 205 minutes to practise, 20 points.** You need [chapter
 # 2](../02_tensors_views/tensors_views.ipynb) (views), [4](../04_autograd/autograd.ipynb) and
@@ -189,8 +189,6 @@ who_sees_explorer()
 # **Now you know.** In `scaled_dot_product_attention` True means *may look*, numbers are added, and `is_causal` starts
 # in the upper left corner. Look at the weights of a call before you trust it.
 
-# %% exercise="predict-masks"
-
 # %% [markdown]
 # ## 15.2 Masks from positions
 #
@@ -207,10 +205,9 @@ print(triangle.int())
 print("the last two:", torch.equal(positions[4:, None] >= positions, triangle[4:]))
 
 # %% [markdown]
-# They get the last two rows of the same triangle. One comparison serves training, a piece of a prompt and a single
-# step of decoding. Other rules are further comparisons, joined by `&`: a *window* (not too far back), *documents*
-# (several short texts packed into one row, where each may see only itself) and *padding* (filled-in keys that nobody
-# may see).
+# They get the last two rows of the same triangle. One comparison serves training, a piece of a prompt and a single new
+# byte. Other rules are further comparisons, joined by `&`: a *window* (not too far back), *documents* (several short
+# texts packed into one row, where each may see only itself) and *padding* (filled-in keys that nobody may see).
 #
 # **Predict.** Two documents are packed into one row under a causal mask, and the first one ends with an end token. Does
 # the second document get the same output as it would alone?
@@ -276,11 +273,13 @@ for keys in (2, 512, 1024):
 
 # %% [markdown]
 # It can. The weight is exactly 0, and 0 times nan is nan. With `is_causal` and 1,024 keys it doesn't arrive, because
-# the kernel skips blocks that are hidden entirely. Don't rely on either: keep the values of padding finite.
+# PyTorch then goes through the matrix in blocks and skips those that are hidden entirely. Don't rely on either: keep
+# the values of padding finite.
 
 # %% [markdown]
 # **Now you know.** Compare positions, not shapes. A mask hides scores, not values.
 
+# %% exercise="predict-masks"
 # %% exercise="keep-mask"
 # %% exercise="where-they-differ"
 
@@ -399,8 +398,8 @@ for backend in (SDPBackend.MATH, SDPBackend.FLASH_ATTENTION):
 kept_bars()
 
 # %% [markdown]
-# If the length doubles, the fused kernel keeps twice as much. What the plain one keeps grows more
-# than threefold, and closer to fourfold the longer the text is.
+# If the length doubles, the fused kernel keeps twice as much. What the plain one keeps grows more than threefold, and
+# closer to fourfold the longer the text is.
 #
 # You only have this advantage if a fused kernel runs. PyTorch chooses among those that can do what you ask for.
 #

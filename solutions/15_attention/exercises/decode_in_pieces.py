@@ -214,6 +214,7 @@ def simulated(x, sizes, heads, kv_heads, *, queries=True, keys=True, corner="low
             "lower right": torch.ones(T, start).tril(start - T),
             "upper left": torch.ones(T, start).tril(),
             "none": torch.ones(T, start),
+            "upper left, unless alone": torch.ones(T, start).tril(0 if T > 1 else start),
         }[corner]
         group = heads // kv_heads
         scores = q @ once_more.repeat_interleave(group, 1).mT / q.shape[-1] ** 0.5
@@ -237,6 +238,11 @@ def misread(x, sizes, heads, kv_heads):
         "keys there are. The last query belongs to the last key: pass `causal_lower_right(T, keys)` as `attn_mask`, "
         "or a mask made from positions.": [
             {"corner": "upper left", "queries": q, "keys": k} for q in (True, False) for k in (True, False)
+        ],
+        "A single new query sees all keys now. But the mask of a piece of several, such as `is_causal=T > 1`, still "
+        "starts at the upper left corner, so behind stored keys its first query sees only the first of them. Pass "
+        "`causal_lower_right(T, keys)` as `attn_mask`; for a single query it hides nothing.": [
+            {"corner": "upper left, unless alone"}
         ],
         "The positions of your queries begin at 0 in every call, although the queries come after everything that is "
         f"stored. Here the second call begins at position {second}: the length of what is stored says so.": [
