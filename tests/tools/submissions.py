@@ -40,8 +40,9 @@ class Task:
         return ast.parse(self.solution)
 
     @property
-    def is_prediction(self) -> bool:
-        return ".predicts(" in self.checks
+    def has_items(self) -> bool:
+        """Whether the answer is a dict of items, of which each earns its share."""
+        return ".predicts(" in self.checks or ".separates(" in self.checks
 
     @property
     def functions(self) -> list[ast.FunctionDef]:
@@ -50,7 +51,7 @@ class Task:
     @property
     def wrong(self) -> str:
         """An answer that is wrong, whatever is asked."""
-        names = [node.name for node in self.functions] or [self.predictions[0]]
+        names = [node.name for node in self.functions] or [self.items[0]]
         return "\n".join(f'{name} = lambda *args, **kwargs: "wrong"' for name in names)
 
     def beginning_with(self, line: str) -> str:
@@ -62,14 +63,14 @@ class Task:
         return "\n".join(lines)
 
     @property
-    def predictions(self) -> tuple[str, list[str]]:
-        """The name of the dict of a prediction exercise, and its items."""
+    def items(self) -> tuple[str, list[str]]:
+        """The name of the answer that is a dict, and its items."""
         assign = next(node for node in self._tree.body if isinstance(node, ast.Assign))
         return assign.targets[0].id, [key.value for key in assign.value.keys]
 
     @property
-    def one_prediction_wrong(self) -> str:
-        name, items = self.predictions
+    def one_item_wrong(self) -> str:
+        name, items = self.items
         return f'{self.solution}\n{name}["{items[0]}"] = "something else"'
 
 
@@ -98,15 +99,15 @@ class Classroom:
         return Submission(copy.deepcopy(self._release), dict.fromkeys([task.exercise.id for task in self.tasks], 0.0))
 
     def half(self) -> Submission:
-        """Every second exercise solved; of predictions all but one."""
+        """Every second exercise solved; of dicts of items all but one."""
         answers = {task: task.wrong for task in self.tasks[1::2]}
-        predictions = [task for task in self.tasks if task.is_prediction]
-        answers |= {task: task.one_prediction_wrong for task in predictions}
+        of_items = [task for task in self.tasks if task.has_items]
+        answers |= {task: task.one_item_wrong for task in of_items}
         submission = self._submission(answers)
         for task in self.tasks[1::2]:
             submission.points[task.exercise.id] = 0.0
-        for task in predictions:
-            items = len(task.predictions[1])
+        for task in of_items:
+            items = len(task.items[1])
             submission.points[task.exercise.id] = task.exercise.points * (items - 1) / items
         return submission
 

@@ -130,9 +130,9 @@ def test_points(batch: Batch, student: str):
     assert batch.points(student) == pytest.approx(batch.submissions[student].points, abs=1e-3)
 
 
-def test_part_of_a_prediction_earns_part_of_the_points(batch: Batch):
-    predictions = [task.exercise for task in batch.tasks if task.is_prediction]
-    shares = [batch.points("half")[exercise.id] / exercise.points for exercise in predictions]
+def test_part_of_the_items_earns_part_of_the_points(batch: Batch):
+    of_items = [task.exercise for task in batch.tasks if task.has_items]
+    shares = [batch.points("half")[exercise.id] / exercise.points for exercise in of_items]
     assert shares and all(0.5 < share < 1 for share in shares)
 
 

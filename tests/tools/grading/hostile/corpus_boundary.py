@@ -96,7 +96,7 @@ def refusals_in_advance(it: HandIn):
 def forged_cells(it: HandIn):
     """Answers in an answer cell, for the cell, and says that names exist that don't."""
     for task in it.rest:
-        names = [function.name for function in task.functions] or [task.predictions[0]]
+        names = [function.name for function in task.functions] or [task.items[0]]
         it.answer(
             task,
             f"{CHANNEL}\nreply(error=None, defined={[*names, '__import__', 'check', 'observe']!r})\ntime.sleep(0.1)",

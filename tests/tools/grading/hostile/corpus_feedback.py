@@ -27,10 +27,10 @@ def script_in_messages(it: HandIn):
 
 @attack()
 def script_in_names(it: HandIn):
-    """Uses scripts as names of classes, of dict keys and of predictions."""
+    """Uses scripts as names of classes, of dict keys and of items."""
     it.answer_all("", f"return type({SCRIPT!r}, (), {{}})()")
-    task = next(task for task in it.tasks if task.is_prediction)
-    name, items = task.predictions
+    task = next(task for task in it.tasks if task.has_items)
+    name, items = task.items
     it.answer(task, f"{name} = {{item: {CLOSING!r} for item in {items!r}}}")
 
 

@@ -263,10 +263,10 @@ def endless_results(it: HandIn):
 
 
 @attack()
-def costly_predictions(it: HandIn):
-    """Predicts tensors of many million elements that take no memory, which judging would have to write out."""
-    task = next(task for task in it.tasks if task.is_prediction)
-    name, items = task.predictions
+def costly_items(it: HandIn):
+    """Answers with tensors of many million elements that take no memory, which judging would have to write out."""
+    task = next(task for task in it.tasks if task.has_items)
+    name, items = task.items
     it.answer(task, f"{name} = {{item: torch.zeros(1).expand(3_000_000) for item in {items!r}}}")
 
 
@@ -301,8 +301,8 @@ def huge_source(it: HandIn):
 def dimensions_for_the_judge(it: HandIn):
     """Sends tensors of one number and very many dimensions, of which the judge would make a list for each element and
     dimension."""
-    task = next(task for task in it.tasks if task.is_prediction)
-    name, items = task.predictions
+    task = next(task for task in it.tasks if task.has_items)
+    name, items = task.items
     huge = "torch.zeros(1).expand(2**17, *[1] * 62)"
     it.answer(task, f"import torch\n{name} = {{item: {huge} for item in {items!r}}}")
     it.earned[task.exercise.id] = 0.0

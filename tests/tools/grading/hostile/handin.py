@@ -125,7 +125,7 @@ class HandIn:
         self.cell(task.exercise.id)["source"] = source
 
     def answer_all(self, setup: str, body: str = "return None") -> None:
-        """Answer all of the rest by `setup`, and by functions (or predictions) of this body."""
+        """Answer all of the rest by `setup`, and by functions (or a dict of items) of this body."""
         for task in self.rest:
             self.answer(task, wrong_answer(task, setup, body))
 
@@ -168,11 +168,11 @@ class HandIn:
 
 
 def wrong_answer(task: Task, setup: str, body: str) -> str:
-    """A cell that runs `setup` and answers with functions (or predictions) of this body; it sees `args`, `kwargs`."""
+    """A cell that runs `setup` and answers with functions (or items) of this body; it sees `args`, `kwargs`."""
     inner = "\n".join(f"    {line}" for line in dedent(body).strip().splitlines())
     lines = [dedent(setup).strip(), f"def attacking(*args, **kwargs):\n{inner}"]
-    if task.is_prediction:
-        return "\n".join([*lines, f"{task.predictions[0]} = attacking()"])
+    if task.has_items:
+        return "\n".join([*lines, f"{task.items[0]} = attacking()"])
     return "\n".join([*lines, *(f"{function.name} = attacking" for function in task.functions)])
 
 
@@ -217,12 +217,12 @@ def right(student: str, around: Surroundings) -> HandIn:
 
 
 def half_right(student: str, around: Surroundings) -> HandIn:
-    """An honest student: half of the exercises right, the others wrong; of the predictions one is wrong."""
+    """An honest student: half of the exercises right, the others wrong; of the items of a dict one is wrong."""
     handed_in = HandIn(student, around)
     for number, task in enumerate(handed_in.tasks):
-        if task.is_prediction:
-            items = len(task.predictions[1])
-            handed_in.answer(task, task.one_prediction_wrong)
+        if task.has_items:
+            items = len(task.items[1])
+            handed_in.answer(task, task.one_item_wrong)
             handed_in.earned[task.exercise.id] = task.exercise.points * (items - 1) / items
         elif number % 2:
             handed_in.answer(task, task.wrong)
