@@ -12,7 +12,7 @@
 # - build the scaler yourself, and measure how much of a gradient a format loses;
 # - notice when "mixed precision" silently does nothing, or silently stops the learning.
 #
-# **65 minutes to read, 184 minutes to practise, 20 points.** You need chapter 4 (what `backward` computes and where
+# **65 minutes to read, 190 minutes to practise, 20 points.** You need chapter 4 (what `backward` computes and where
 # `.grad` comes from), chapter 5 for one exercise, and an ordinary training loop: model, loss, optimizer. Everything
 # runs on the CPU; the one cell that needs a GPU is skipped if you don't have one.
 #
@@ -53,6 +53,7 @@ from torchkata.verdicts import (
     observe,
     observe_scenario,
     observe_value,
+    ordering,
     prediction,
     separation,
 )
@@ -1107,6 +1108,8 @@ print(f"weights: {first.item():.1f} and {second.item():.1f}; scale: {scaler.get_
 #     scaler.update()                     once
 
 # %% exercise="scaler-by-hand"
+
+# %% exercise="amp-in-order"
 
 # %% [markdown]
 # ## 8.7 Threads and processes

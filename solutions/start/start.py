@@ -97,7 +97,7 @@ print(torch.tensor(5) // 2)
 # | [05 Custom Functions](05_custom_functions/custom_functions.ipynb) | 20 | 75 min | 162 min |
 # | [06 Hooks](06_hooks/hooks.ipynb) | 20 | 65 min | 142 min |
 # | [07 Modules and state_dict](07_modules_state_dict/modules_state_dict.ipynb) | 20 | 65 min | 146 min |
-# | [08 Automatic mixed precision](08_amp/amp.ipynb) | 20 | 65 min | 184 min |
+# | [08 Automatic mixed precision](08_amp/amp.ipynb) | 20 | 65 min | 190 min |
 # | [09 ONNX export](09_onnx_export/onnx_export.ipynb) | 20 | 50 min | 138 min |
 # | [10 Several devices, several processes](10_multi_gpu/multi_gpu.ipynb) | 20 | 65 min | 230 min |
 # | [11 The training loop](11_training_loop/training_loop.ipynb) | 20 | 75 min | 189 min |
