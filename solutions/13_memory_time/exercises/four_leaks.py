@@ -389,7 +389,7 @@ with check("four-leaks") as test:
                 return grad, None, None
 
         class Failing(nn.Module):
-            """Raises for the second, third and fifth batch; the last layer comes after the one that fails."""
+            """Raises for the second, third and sixth batch; the last layer comes after the one that fails."""
 
             def __init__(self):
                 super().__init__()
@@ -398,7 +398,7 @@ with check("four-leaks") as test:
 
             def forward(self, x):
                 self.calls += 1
-                fails, mark = self.calls in (2, 3, 5), torch.zeros(1)
+                fails, mark = self.calls in (2, 3, 6), torch.zeros(1)
                 hidden = Marked.apply(self.inner[:4](x), mark, fails and kind == "backward")
                 out = self.inner[4](hidden)
                 made = self.failed if fails else self.good
@@ -412,7 +412,7 @@ with check("four-leaks") as test:
         return Failing()
 
     def trained(train, kind):
-        """Train on five batches, three of which fail, and note what is alive afterwards."""
+        """Train on six batches, three of which fail, and note what is alive afterwards."""
         model, gone = failing(kind), "nothing"
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         before = [m.training for m in model.modules()]
@@ -420,7 +420,7 @@ with check("four-leaks") as test:
         gc.disable()  # a cycle counts as alive
         try:
             try:
-                errors = train(model, optimizer, batches_of(5))
+                errors = train(model, optimizer, batches_of(6))
             except (ValueError, KeyboardInterrupt) as error:
                 gone = type(error).__name__
                 error.__traceback__ = None
@@ -441,14 +441,15 @@ with check("four-leaks") as test:
             "modes": [m.training for m in model.modules()] == before and torch.is_grad_enabled(),
         }
 
-    def after_good_batches():
+    def after_good_batches(cleared=(0, 3, 4)):
         """The weights after the good batches, and the gradients of the last of them."""
         model = reader()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for number, (x, y) in enumerate(batches_of(5)):
-            if number in (0, 3):
+        for number, (x, y) in enumerate(batches_of(6)):
+            if number in (0, 3, 4):
                 loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
-                optimizer.zero_grad()
+                if number in cleared:
+                    optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
         return [p.detach() for p in model.parameters()], [p.grad for p in model.parameters()]
@@ -464,14 +465,26 @@ with check("four-leaks") as test:
             seen["gone"] == "nothing", f"train: {seen['gone']} came out, although the batch raised a RuntimeError."
         )
         seen.that(
-            seen["errors"] == [[n, name, args] for n in (1, 2, 4)],
+            seen["errors"] == [[n, name, args] for n in (1, 2, 5)],
             f"`train` must return a dict of the errors by the number of their batch, each with its type ({name}) and "
             f"its args {tuple(args)}.",
         )
         seen.that(seen["failed"] == 0, sentence)
         weights, grads = after_good_batches()
-        close = all(torch.allclose(a, b, atol=1e-6) for a, b in zip(seen["weights"], weights, strict=True))
-        seen.that(close, mixed)
+        added, _ = after_good_batches(cleared=(0, 3))
+
+        def are(wanted):
+            return all(torch.allclose(a, b, atol=1e-6) for a, b in zip(seen["weights"], wanted, strict=True))
+
+        seen.that(
+            are(weights),
+            mixed,
+            mistake(
+                "train: of two good batches in a row, the second one's gradients were added to those of the first. "
+                "Clear them before each backward.",
+                when=lambda seen: are(added),
+            ),
+        )
         seen.that(
             seen["good"] == 0,
             "train: the graph of a good batch is still alive. What refers to its loss or its output, outside the "
@@ -484,7 +497,7 @@ with check("four-leaks") as test:
         )
         seen.that(seen["modes"], "train: grad mode and training flags must be what they were before.", stage="rule")
 
-    test("the second, third and fifth of five batches fail")
+    test("the second, third and sixth of six batches fail")
     judge_errors(observe_scenario(trained, train, "plain"), "RuntimeError", ["no room", 7], frames)
 
     ### BEGIN HIDDEN TESTS
