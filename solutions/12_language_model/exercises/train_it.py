@@ -312,7 +312,7 @@ with check("train-it") as test:
         """The rate climbs to 0.05 in 5 % of the steps and then falls."""
         rates = [update["rate"] for update in seen["updates"]]
         top = rates.index(max(rates))
-        climbs = rates[0] < 0.9 * rates[top] and rates[: top + 1] == sorted(rates[: top + 1])
+        climbs = 0 <= rates[0] < 0.9 * rates[top] and rates[: top + 1] == sorted(set(rates[: top + 1]))
         in_time = steps // 20 - 2 <= top <= steps // 20 + 1
         falls = rates[top:] == sorted(rates[top:], reverse=True) and rates[-1] <= 0.21 * 0.05
         seen.that(
@@ -365,14 +365,14 @@ with check("train-it") as test:
     other.that(not torch.equal(seen["weights"], other["weights"]), differ)
 
     ### BEGIN HIDDEN TESTS
-    test.hidden("60 steps of 3 windows, with small gradients")
-    seen = observe_scenario(watched, train, 12, 60, 3, 8, 0.3)
-    judge_losses(seen, 60)
-    judge_steps(seen, 60)
+    test.hidden("70 steps of 3 windows, with small gradients")
+    seen = observe_scenario(watched, train, 12, 70, 3, 8, 0.3)
+    judge_losses(seen, 70)
+    judge_steps(seen, 70)
     judge_inputs(seen, 3)
     judge_curve(seen)
     judge_draws(seen, 12)
-    judge_rates(seen, 60)
+    judge_rates(seen, 70)
     judge_gradients(seen)
     ### END HIDDEN TESTS
 

@@ -356,6 +356,38 @@ def train(model, ids, steps, batch, peak, seed):
     )
 
 
+# %% wrong: the climb begins below zero
+# says: The rate must climb over 2 of 40 steps to 0.05 and then fall to 0.01 or less. It is -0.025 in the first step
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    def rate(n, steps, peak):
+        return peak * (n - 1) / (steps // 20) if n < steps // 20 else rate_at(n, steps, peak)
+
+    return loop(model, ids, steps, batch, peak, seed, rate=rate)
+
+
+# %% wrong: it waits, then jumps to the peak
+# says: The rate must climb over 3 of 70 steps to 0.05 and then fall to 0.01 or less. It is 0 in the first step
+# earns: 1 of 2
+# caught: hidden
+def train(model, ids, steps, batch, peak, seed):
+    def rate(n, steps, peak):
+        return peak * ((n + 1) // (steps // 20)) if n < steps // 20 else rate_at(n, steps, peak)
+
+    return loop(model, ids, steps, batch, peak, seed, rate=rate)
+
+
+# %% wrong: it climbs beyond the peak where 5 % of the steps is no whole number
+# says: It is 0.0143 in the first step, 0.0571 at its highest in step 4
+# earns: 1 of 2
+# caught: hidden
+def train(model, ids, steps, batch, peak, seed):
+    def rate(n, steps, peak):
+        return peak * (n + 1) / (0.05 * steps) if n < 0.05 * steps else rate_at(n, steps, peak)
+
+    return loop(model, ids, steps, batch, peak, seed, rate=rate)
+
+
 # %% wrong: it climbs for half of the steps
 # says: The rate must climb over 2 of 40 steps to 0.05 and then fall to 0.01 or less.
 # earns: 1 of 2
@@ -582,7 +614,7 @@ def train(model, ids, steps, batch, peak, seed):
 
 
 # %% wrong: a warm-up of 10 percent
-# says: The rate must climb over 3 of 60 steps to 0.05 and then fall to 0.01 or less. It is 0.00833 in the
+# says: The rate must climb over 3 of 70 steps to 0.05 and then fall to 0.01 or less. It is 0.00714 in the
 # earns: 1 of 2
 # caught: hidden
 def train(model, ids, steps, batch, peak, seed):
