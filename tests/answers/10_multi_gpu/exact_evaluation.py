@@ -401,6 +401,23 @@ def distributed_accuracy(predict, dataset, batch_size):
     return (counts[0] / counts[1]).item()
 
 
+# %% wrong: adds the counts in int32
+# says: to 2**24, and int32 ends before 2**31. A dataset may have more samples. Call all_reduce with int64 or float64.
+# earns: 1 of 2
+# caught: hidden
+# corner: beyond 2**24
+def distributed_accuracy(predict, dataset, batch_size):
+    n = len(dataset)
+    if n == 0:
+        raise ValueError("empty")
+    correct = torch.zeros((), dtype=torch.int32)
+    mine = Subset(dataset, range(dist.get_rank(), n, dist.get_world_size()))
+    for x, y in DataLoader(mine, batch_size=batch_size):
+        correct += (predict(x) == y).sum()
+    dist.all_reduce(correct)
+    return correct.item() / n
+
+
 # %% wrong: adds the counts in float32 on rank 0 and broadcasts the sum
 # says: You add the ranks' counts in a dtype that can't represent them. float32 represents all integers only up
 # earns: 1 of 2
