@@ -14,7 +14,7 @@ from torchkata.pictures.style import BLANK, CURVE, ERROR_INK, INK, MARGIN, SOFT_
 
 PAIRS, BASE, ACROSS = 8, 10_000.0, 4
 POSITIONS = (0, 1, 2, 10, 100, 255, 256, 257, 258, 1000, 2001, 4000, 4090)
-RADIUS, STEP, TOP, WIDTH = 22, 62, 92, 270
+RADIUS, STEP, TOP, WIDTH = 20, 50, 92, 222
 HIGH = 2 * (2 * RADIUS + 8) + 38  # of a row of pairs: two dials below each other, and words
 EVIDENT = 1.0  # degrees that are called a difference
 
