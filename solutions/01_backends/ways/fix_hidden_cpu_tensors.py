@@ -1,6 +1,7 @@
 # %% right: computes the offsets in forward
-# There is no table to move or to round, and more than `max_len` steps work, where the author's answer raises. The sines
-# are computed in every forward pass. They need float32, because bfloat16 has no number between 256 and 258.
+# There is no table, so none is left behind or rounded by `.bfloat16()`, and more than `max_len` steps work, where the
+# author's answer raises. The sines are computed in every forward pass, in float32, because bfloat16 has no number
+# between 256 and 258.
 class Tagger(nn.Module):
     """A GRU-cell tagger that keeps nothing but its cell: (T, B, d_in) -> (T, B, d_hid)."""
 
@@ -48,7 +49,7 @@ class Tagger(nn.Module):
 # %% wrong: forgets the table of offsets
 # says: `self.offset` is a plain attribute: Module.to moves parameters and buffers only.
 # The addition works all the same, because `self.offset[t]` has no dimension, and such a CPU tensor may be added to a
-# tensor on any device. A row of a table with two dimensions would raise.
+# tensor on another device. A row of a table with two dimensions would raise.
 class Tagger(nn.Module):
     """A GRU-cell tagger that leaves its offsets behind: (T, B, d_in) -> (T, B, d_hid)."""
 

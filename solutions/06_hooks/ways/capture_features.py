@@ -49,7 +49,7 @@ def capture_features(model, names, *args, **kwargs):
 
 
 # %% wrong: detaches without a copy
-# says: The captured tensor changed after you stored it
+# says: The captured tensor changed after you stored it: the next layer works in place and detach() shares memory.
 # `detach` cuts the graph, but the result shares its memory with the output. If the next layer works in place, such as
 # `nn.ReLU(inplace=True)`, the feature is what that layer made of it.
 def capture_features(model, names, *args, **kwargs):

@@ -14,7 +14,7 @@ def attach_sgd(model, lr):
 
 
 # %% wrong: a tensor hook that reads .grad
-# says: In a tensor hook .grad is not filled yet (None, or the previous value)
+# says: A hook found no gradient. In a tensor hook .grad is not filled yet (None, or the previous value)
 # A tensor hook gets the gradient before it is added to `.grad`, and it may still replace it.
 def attach_sgd(model, lr):
     """Steps that come too early."""

@@ -16,7 +16,7 @@ class Pooler(nn.Module):
 
 
 # %% wrong: keeps the start values for four samples
-# says: The batch size is still fixed by a constant 4, a view(4, ...), or a tensor that was built for four
+# says: The batch size is still fixed by a constant 4, a view(4, ...), or a tensor that was built for four samples.
 # Nothing in forward names a size any more, but a tensor made in `__init__` does: (4, 3) broadcasts with a batch of 4 or
 # of 1, and a batch of 1 becomes 4 rows.
 class Pooler(nn.Module):

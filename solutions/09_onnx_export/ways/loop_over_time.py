@@ -1,6 +1,6 @@
 # %% right: a convolution along time
 # All rows of the author's matrix contain the same numbers, shifted, so one kernel of T weights is enough. For T = 2000
-# the matrix has 4 million entries, while the padded copy of x is twice as large as x. The multiplications stay as many.
+# the matrix has 4 million entries, while the padded copy of x is twice as large as x. It takes as many multiplications.
 class Smooth(nn.Module):
     """Exponential smoothing along time; the state starts at zero: (N, T, D) -> (N, T, D)."""
 

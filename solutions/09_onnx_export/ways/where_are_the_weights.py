@@ -24,7 +24,7 @@ def onnx_size(path):
 
 
 # %% wrong: loads the whole model
-# says: Loading with external data erases the references
+# says: Loading with external data erases the references: load_external_data=False.
 # `onnx.load` reads all external files by default and turns their weights into weights of the graph. Then nothing says
 # any more where they came from.
 def onnx_size(path):

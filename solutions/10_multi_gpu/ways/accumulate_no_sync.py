@@ -17,7 +17,7 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 
 # %% wrong: no_sync around backward only
-# says: You synchronised the gradients for every micro-batch. That is correct, but with k micro-batches it is k
+# says: You synchronised the gradients for every micro-batch.
 # DDP decides in forward whether the following backward will synchronise, so forward must also be inside.
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
     """One step, with a synchronisation for each micro-batch."""

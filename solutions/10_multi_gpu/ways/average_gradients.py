@@ -1,6 +1,6 @@
 # %% right: all gradients in one message
 # The gradients are copied into one flat tensor, so there is one all_reduce, however many parameters there are. The copy
-# takes as much memory as all gradients together, and nothing is sent before the last gradient is there.
+# takes as much memory as all gradients together, and if their dtypes differ, all are sent in the widest.
 def average_gradients(model):
     """Average all gradients with one all_reduce."""
     trained = [p for p in model.parameters() if p.requires_grad]

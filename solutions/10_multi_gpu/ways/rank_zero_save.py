@@ -20,7 +20,7 @@ def save_and_reload(ddp, path):
 
 # %% wrong: save, barrier, load
 # says: Rank 0 failed to write and left, and the other ranks wait for it. Broadcast the outcome to them.
-# It works until the disk is full. Then rank 0 raises before the barrier, and no other rank can leave it.
+# It works until the disk is full. Then rank 0 raises before the barrier, and the other ranks wait in it.
 def save_and_reload(ddp, path):
     """Save, wait for each other, and load."""
     if dist.get_rank() == 0:

@@ -16,7 +16,7 @@ def reduce_metrics(metrics):
 
 
 # %% wrong: sorted names, one all_reduce each
-# says: The ranks made different numbers of collective calls, or passed tensors of different sizes to one
+# says: The ranks made different numbers of collective calls
 # Sorting repairs the second symptom and not the first: rank 0 still makes one call more, and waits in it.
 def reduce_metrics(metrics):
     """The means, if all ranks have the same names."""

@@ -25,7 +25,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 # %% right: one message each way
 # The activations of all micro-batches are stacked, so there are two messages instead of two for each micro-batch. Both
-# ranks keep the graphs of all micro-batches, and rank 1 begins when rank 0 has finished.
+# ranks keep the graphs of all micro-batches, and rank 1 waits until rank 0 has finished all its forward passes.
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     """Forward of all micro-batches, then backward of all."""
     stage.zero_grad()

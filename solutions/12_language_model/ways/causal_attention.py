@@ -26,7 +26,7 @@ def causal_attention(q, k, v, valid):
 
 
 # %% wrong: a large negative number instead of -inf
-# says: A query without any key must return zeros. With a large negative number instead of -inf it averages over
+# says: A query without any key must return zeros.
 # There is no nan, and queries with a key are right. But for a query without keys all scores are equal again.
 def causal_attention(q, k, v, valid):
     """Attention in which a query without keys sees all of them."""

@@ -28,7 +28,8 @@ def train_step(model, optimizer, micro, clip):
 
 # %% wrong: the mean of the micro-batches' means
 # says: Every micro-batch counts the same, however many targets it has.
-# It is right if all micro-batches have equally many targets. With padding, a target in a short text counts for more.
+# It is right if all micro-batches have equally many targets. Otherwise a target counts for more in a micro-batch that
+# has fewer of them.
 def train_step(model, optimizer, micro, clip):
     """One step, in which every micro-batch has the same weight."""
     count = sum((targets != -100).sum().item() for _, targets in micro)

@@ -40,7 +40,7 @@ def write_on(logits, prompt, n, length, top_p, temperature, generator):
 
 
 # %% wrong: the nucleus ends before top_p is reached
-# says: The id that crosses top_p belongs to the nucleus
+# says: The id that crosses top_p belongs to the nucleus (otherwise nothing is left if the first id is very likely).
 # If the first id has a probability of 0.95 and `top_p` is 0.9, nothing is left, and multinomial raises.
 def write_on(logits, prompt, n, length, top_p, temperature, generator):
     """Append n ids from a nucleus that is one id too small."""

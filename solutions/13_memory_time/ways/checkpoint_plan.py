@@ -34,9 +34,9 @@ def plan(act, edge, cost, budget):
 
 
 # %% wrong: equal segments, as many as the root of the number of layers
-# says: Your plan fits and computes
-# The rule of thumb computes every layer twice, whatever the budget is. For 16 equal layers that keep 4 each, with
-# inputs of 1 and a budget of 60, it is enough to compute two layers again.
+# says: Your plan fits and computes 16 again; 5 is enough.
+# The rule of thumb computes every layer twice, even if the budget is nearly enough. The 16 layers of the check keep 1
+# each, and the budget is 12.
 def plan(act, edge, cost, budget):
     """Segments of equal length over the whole chain."""
     layers = len(act)

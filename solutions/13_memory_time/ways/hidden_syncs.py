@@ -25,8 +25,8 @@ def train_epoch(model, batches, lr):
 
 
 # %% wrong: multiplies the step by 0 to skip it
-# says: Weights became nan
-# 0 · nan is nan, so one bad batch spoils all weights. `where` leaves the other side out.
+# says: Weights became nan: a number that isn't finite stays so when it is multiplied by 0.
+# 0 · nan is nan, so one bad batch spoils all weights. `where` takes nothing from the side that isn't chosen.
 def train_epoch(model, batches, lr):
     """An epoch that doesn't wait and doesn't skip."""
     parameters = list(model.parameters())

@@ -1,6 +1,6 @@
 # %% right: finds the moment first, and then the owners
 # The first pass only adds and subtracts sizes. The second one goes through the trace again up to the peak. Nothing is
-# copied, where the author copies all blocks at each new maximum: 50 million entries in a trace of 10,000 allocations.
+# copied, where the author copies all blocks at each new maximum: 50 million entries for 10,000 allocations in a row.
 def peak_owners(trace):
     """The peak and its owners, in two passes over the trace."""
     sizes, total, peak, moment = {}, 0, 0, -1
@@ -29,7 +29,7 @@ def peak_owners(trace):
 
 # %% wrong: a block ends with free_requested
 # says: A block is there until "free_completed".
-# On one stream both entries follow each other, so it makes no difference. A block that another stream still uses stays
+# If `free_completed` follows at once, it makes no difference. But a block that another stream still uses stays
 # allocated in between.
 def peak_owners(trace):
     """The peak, if no block is used by two streams."""

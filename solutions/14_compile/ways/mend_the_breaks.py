@@ -27,9 +27,9 @@ def score(x, log, core=core):
 
 
 # %% wrong: divides by the spread in any case
-# says: With a flat x the result is nan
-# 0 / 0 is nan. A `where` over the result isn't enough either, because the gradient of the division is nan all the same.
-# The divisor must be replaced.
+# says: With a flat x the result is nan: 0/0 is computed although where() does not choose it.
+# A `where` over the result isn't enough either, because the gradient of the division by 0 is nan all the same. The
+# divisor must be replaced.
 def core(x):
     """All that is computed on tensors, but for a flat x."""
     spread = x.std().detach()

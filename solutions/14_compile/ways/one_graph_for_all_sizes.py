@@ -12,7 +12,7 @@ def attend(x):
 
 
 # %% wrong: builds a nested list
-# says: something made a constant of T
+# says: There is a graph for each length: something made a constant of T.
 # The loops are over Python numbers, so they run while the function is compiled, and the list is a constant for one T.
 def attend(x):
     """Causal attention for the length that it was compiled with."""

@@ -1,6 +1,6 @@
 # %% right: buffers that are changed in place
 # The count and the total are always the same two tensors, and they move with the module. They are also in the
-# `state_dict`, so a checkpoint of the author's module lacks two keys and isn't loaded.
+# `state_dict`, so loading a checkpoint of the author's module raises: two keys are missing.
 class Reader(nn.Module):
     """Reads one vector a call: averages all since the last restart, and cools down."""
 

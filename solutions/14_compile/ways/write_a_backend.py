@@ -40,7 +40,7 @@ def swapping(swaps, seen):
 
 
 # %% wrong: compares names
-# says: Three different things are called relu here
+# says: Three different things are called relu here: torch.relu, F.relu and the method.
 # `torch.relu`, `F.relu` and the method `relu` have the same name. A target is the function itself, or a string for a
 # method, and dict keys compare these.
 def swapping(swaps, seen):
