@@ -42,7 +42,7 @@ class Task:
     @property
     def has_items(self) -> bool:
         """Whether the answer is a dict of items, of which each earns its share."""
-        return ".predicts(" in self.checks or ".separates(" in self.checks
+        return any(judged in self.checks for judged in (".predicts(", ".separates(", ".orders("))
 
     @property
     def functions(self) -> list[ast.FunctionDef]:

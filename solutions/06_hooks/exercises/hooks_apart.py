@@ -69,7 +69,7 @@
 #
 # **Contract**
 #
-# - `inputs` is a dict with the keys "calls", "kept", "clamp" and "removed". The value of "calls" is a list with 1 to 10
+# - `apart` is a dict with the keys "calls", "kept", "clamp" and "removed". The value of "calls" is a list with 1 to 10
 #   of the names "a" and "b". The others are lists with 1 to 20 Python numbers between -1000 and 1000.
 # - If no input separates the two functions of a pair, its value is `None`.
 # - Two results are different if they differ by more than float32's rounding. Each pair is worth a quarter of a point.
@@ -98,7 +98,7 @@
 
 # %% answer="hooks-apart"
 ### BEGIN SOLUTION
-inputs = {
+apart = {
     "calls": ["a", "a"],
     "kept": [1.0, -1.0],
     "clamp": [0.75, 0.75],
@@ -106,7 +106,7 @@ inputs = {
 }
 ### END SOLUTION
 ### BEGIN GIVEN
-# inputs = {
+# apart = {
 #     "calls": ...,  # such as ["b", "a"]
 #     "kept": ...,  # such as [1.0, 2.0]
 #     "clamp": ...,  # such as [1.0]
@@ -196,7 +196,7 @@ with check("hooks-apart") as test:
         return all(abs(one) <= 1 for one in [*gradients, *sums])
 
     test("both functions of each pair are run with your input")
-    test.points = observe_value(inputs).separates(
+    test.points = observe_value(apart).separates(
         {
             "calls": separation(
                 calls_1,

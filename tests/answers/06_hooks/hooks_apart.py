@@ -8,7 +8,7 @@ RIGHT = {
 
 
 # %% right: longer ones, ints, tuples
-inputs = {
+apart = {
     "calls": ("a", "b", "a", "b"),
     "kept": (-3, 2),
     "clamp": (5, 1, -2),
@@ -17,7 +17,7 @@ inputs = {
 
 
 # %% right: tiny and large ones
-inputs = {
+apart = {
     "removed": None,
     "clamp": [1000, 1000.0],
     "kept": [-1e-30],
@@ -26,113 +26,113 @@ inputs = {
 
 
 # %% right: a gradient that comes back
-inputs = RIGHT | {"clamp": [2.0, -2.0, 1.0, -3.0, 0.5], "kept": [-1000]}
+apart = RIGHT | {"clamp": [2.0, -2.0, 1.0, -3.0, 0.5], "kept": [-1000]}
 
 
 # %% wrong: each layer once
 # says: Both functions return 2. No layer is called twice here, so a layer's hook runs as often as its weight's hook.
 # earns: 0.75 of 1
 # lesson
-inputs = RIGHT | {"calls": ["a", "b"]}
+apart = RIGHT | {"calls": ["a", "b"]}
 
 
 # %% wrong: no input for the calls
 # says: There is an input that separates them: a layer's hook runs for each call of the layer, its weight's hook once
 # earns: 0.75 of 1
 # lesson
-inputs = RIGHT | {"calls": None}
+apart = RIGHT | {"calls": None}
 
 
 # %% wrong: layers instead of names
 # says: Write a list with 1 to 10 of the names "a" and "b".
 # earns: 0.75 of 1
-inputs = RIGHT | {"calls": [1, 1]}
+apart = RIGHT | {"calls": [1, 1]}
 
 
 # %% wrong: no calls
 # says: Write a list with 1 to 10 of the names "a" and "b".
 # earns: 0.75 of 1
-inputs = RIGHT | {"calls": []}
+apart = RIGHT | {"calls": []}
 
 
 # %% wrong: no negative number
 # says: The ReLU writes into the memory of the detached tensor, but no number is negative here
 # earns: 0.75 of 1
 # lesson
-inputs = RIGHT | {"kept": [0.0, 1.0, 2.0]}
+apart = RIGHT | {"kept": [0.0, 1.0, 2.0]}
 
 
 # %% wrong: a negative number beside a very large one
 # says: The negative numbers here are too small to make a difference.
 # earns: 0.75 of 1
-inputs = RIGHT | {"kept": [1000.0, -1e-9]}
+apart = RIGHT | {"kept": [1000.0, -1e-9]}
 
 
 # %% wrong: no input for the kept output
 # says: There is an input that separates them: a detached tensor shares its memory with the output
 # earns: 0.75 of 1
 # lesson
-inputs = RIGHT | {"kept": None}
+apart = RIGHT | {"kept": None}
 
 
 # %% wrong: one backward
 # says: There is only one backward here, so .grad is the gradient itself, and both hooks clamp the same number.
 # earns: 0.75 of 1
 # lesson
-inputs = RIGHT | {"clamp": [100.0]}
+apart = RIGHT | {"clamp": [100.0]}
 
 
 # %% wrong: small gradients with a small sum
 # says: No gradient and no sum of gradients leaves the range here, so nothing is clamped.
 # earns: 0.75 of 1
-inputs = RIGHT | {"clamp": [0.5, 0.25, -1.0]}
+apart = RIGHT | {"clamp": [0.5, 0.25, -1.0]}
 
 
 # %% wrong: gradients that make up for each other
 # says: Both functions return tensor(0). One clamps each gradient before it is added, and the other the sum so far.
 # earns: 0.75 of 1
-inputs = RIGHT | {"clamp": [5.0, -1.0]}
+apart = RIGHT | {"clamp": [5.0, -1.0]}
 
 
 # %% wrong: no input for clamping
 # says: There is an input that separates them: a tensor hook gets the gradient of one backward
 # earns: 0.75 of 1
 # lesson
-inputs = RIGHT | {"clamp": None}
+apart = RIGHT | {"clamp": None}
 
 
 # %% wrong: an input for the hook that is removed
 # says: A full backward hook puts a node into the graph in forward, and the node keeps the hooks that the module had then.
 # earns: 0.75 of 1
 # lesson
-inputs = RIGHT | {"removed": [1.0, -2.0]}
+apart = RIGHT | {"removed": [1.0, -2.0]}
 
 
 # %% wrong: a number
 # says: Write a list with 1 to 20 numbers.
 # earns: 0.75 of 1
-inputs = RIGHT | {"clamp": 2.0}
+apart = RIGHT | {"clamp": 2.0}
 
 
 # %% wrong: a nan
 # says: The entries of the list are Python numbers between -1000 and 1000.
 # earns: 0.75 of 1
-inputs = RIGHT | {"removed": [float("nan")]}
+apart = RIGHT | {"removed": [float("nan")]}
 
 
 # %% wrong: booleans
 # says: The entries of the list are Python numbers between -1000 and 1000.
 # earns: 0.75 of 1
-inputs = RIGHT | {"kept": [True, False]}
+apart = RIGHT | {"kept": [True, False]}
 
 
 # %% wrong: tensors in place of lists
 # says: None of the items is right yet.
 # earns: 0 of 1
-inputs = dict.fromkeys(RIGHT, 1.0)
+apart = dict.fromkeys(RIGHT, 1.0)
 
 
 # %% wrong: two are left open
 # says: clamp = ...: There is no input yet
 # earns: 0.5 of 1
-inputs = RIGHT | {"clamp": ..., "removed": ...}
+apart = RIGHT | {"clamp": ..., "removed": ...}
