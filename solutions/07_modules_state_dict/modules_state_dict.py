@@ -231,8 +231,7 @@ print(next(elsewhere.parameters()).device)
 
 # %% [markdown]
 # Only tensors have a device, and the tensors of one model may be on several devices. `next(model.parameters()).device`
-# returns the device of the first parameter. The device "meta" has shapes and dtypes but no numbers. It exists on every
-# machine, so this chapter uses it as the second device.
+# returns the device of the first parameter. As in chapter 1, "meta" is the second device that every machine has.
 #
 # **Now you know.** An assignment registers parameters, buffers and modules in three dicts. Saving, moving, counting and
 # switching modes are walks over these dicts, and see nothing else.
@@ -360,10 +359,9 @@ model.to("meta")
 print('after to("meta"): the same Parameter:', model.weight is weight)
 
 # %% [markdown]
-# Unlike a tensor, a module is changed in place, so `model.to(…)` needs no assignment. The Parameter objects stay and
-# get new contents, also on the way to a GPU, so an optimizer that was built before still has the right ones. (The state
-# that the optimizer itself has collected, such as momentum, is not moved, so move the model first.) The device meta is
-# an exception: it has no contents, so the model gets new Parameters.
+# Unlike a tensor, a module is changed in place, so `model.to(…)` needs no assignment. [Section
+# 1.2](../01_backends/backends.ipynb) showed what that means for an optimizer: it still has the right Parameters, except
+# after a move to meta, but its own state is not moved. So move the model first.
 #
 # The explorer below shows a module as its registry sees it: one row for every tensor in the module, with its kind and
 # whether it is trained and saved. To see what is moved, switch `.double()` or `.to("meta")` on and look for the rows

@@ -663,12 +663,11 @@ print(f"Python {version} on {sys.platform}: {multiprocessing.get_start_method()}
 # %% [markdown]
 # A forked worker has everything that the notebook has. The other two get the dataset in pickled form, and a pickle
 # contains only the *name* of a class; the fresh Python looks the name up and finds nothing. The last line says which of
-# the three your Python uses if you don't choose one. macOS and Windows spawn by default. Linux forks up to Python 3.13
-# and uses forkserver [from 3.14 on](https://docs.python.org/3/library/multiprocessing.html#contexts-and-start-methods),
-# so a notebook that worked may fail after an update of Python. Therefore put datasets for workers into a file and
-# import them. In scripts, keep the main program under `if __name__ == "__main__":`, because such a worker imports the
-# script again. A collate function must also be importable, since a lambda can't be pickled. ([Multi-process data
-# loading](https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading))
+# the three your Python uses if you don't choose one; on Linux that changed with Python 3.14 ([section
+# 10.1](../10_multi_gpu/multi_gpu.ipynb)), so a notebook that worked may fail after an update. Therefore put datasets
+# for workers into a file and import them. In scripts, keep the main program under `if __name__ == "__main__":`, because
+# such a worker imports the script again. A collate function must also be importable, since a lambda can't be pickled.
+# ([Multi-process data loading](https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading))
 #
 # **Now you know.** The sampler chooses the indices, the dataset returns the sample for each index, and collate makes
 # the batch. Workers do this in processes of their own, each with a copy of the dataset.
@@ -1076,10 +1075,9 @@ net[2] = nn.Linear(8, 5)
 print(net[2], "gives", tuple(net(torch.ones(1, 4)).shape))
 
 # %% [markdown]
-# If you replace the head *before* loading, the sizes don't fit, and `load_state_dict` says so. (`strict=False` doesn't
-# help: it ignores missing names, not wrong shapes.) If you set `out_features`, nothing happens. It is only a number
-# that the layer stores at construction and shows in its repr. `weight` does the work, and it is still 1000 × 8. Only a
-# new layer makes a new head.
+# If you replace the head *before* loading, the sizes don't fit, and `load_state_dict` says so, even with `strict=False`
+# (section 7.6). If you set `out_features`, nothing happens. It is only a number that the layer stores at construction
+# and shows in its repr. `weight` does the work, and it is still 1000 × 8. Only a new layer makes a new head.
 #
 # **Predict.** As in our program, we build an optimizer and then replace the head. After a training step, which of the
 # two heads has changed?

@@ -97,10 +97,10 @@ print("kept by exp, then sin:", measured(lambda: w.exp().sin().sum())[2] // mib,
 # %% [markdown]
 # Two MiB are alive at the peak without a graph, and three with one. Without a graph nothing refers to the earlier
 # results, so only the input and the output of the running operation are alive. With a graph, each `tanh` keeps its
-# result for backward. What is kept depends on the operation: `tanh` and `exp` keep their result, `sin` keeps its input,
-# and a multiplication by a number keeps no tensor. Count storages, not elements, because an expanded tensor has more
-# elements than memory. Both programs of the last two lines keep 1 MiB. In the first, `sin` keeps `w`, which existed
-# before, and `exp` keeps its result. In the second, both keep the same tensor.
+# result for backward. What an operation keeps is what the formula of its derivative uses ([section
+# 4.7](../04_autograd/autograd.ipynb)); a multiplication by a number keeps no tensor. Count storages, not elements,
+# because an expanded tensor has more elements than memory. Both programs of the last two lines keep 1 MiB. In the
+# first, `sin` keeps `w`, which existed before, and `exp` keeps its result. In the second, both keep the same tensor.
 
 # %% [markdown]
 # Where is the peak of a whole training step? Here are three layers of width 512 with Adam, with four batch sizes. The

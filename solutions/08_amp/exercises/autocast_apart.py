@@ -198,8 +198,8 @@ with check("autocast-apart") as test:
             "softmax": separation(
                 *unpacked(softmax_1, softmax_2),
                 contract=of_softmax,
-                no_input="Softmax is on no list of the CPU, so autocast changes nothing here, whatever the dtype of "
-                "the input. (On CUDA it casts to float32.)",
+                no_input="Softmax is on none of autocast's lists for the CPU, so autocast changes nothing here, "
+                "whatever the dtype of the input. (On CUDA it casts to float32.)",
             ),
         },
         points=1,

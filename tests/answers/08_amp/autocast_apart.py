@@ -144,7 +144,7 @@ inputs = RIGHT | {"sum": (torch.tensor([torch.inf]).bfloat16(),)}
 
 
 # %% wrong: softmax by the CUDA table
-# says: Softmax is on no list of the CPU, so autocast changes nothing here, whatever the dtype of the input. (On CUDA it casts to float32.)
+# says: Softmax is on none of autocast's lists for the CPU, so autocast changes nothing here, whatever the dtype of the input. (On CUDA it casts to float32.)
 # earns: 0.75 of 1
 # lesson
 inputs = RIGHT | {"softmax": (torch.arange(4.0).bfloat16(),)}
