@@ -340,14 +340,17 @@ print("\nwith Dim objects:", session_of(surprise).get_inputs()[0].shape)
 # The exporter refuses the name: "tracing inferred a static shape of 5". With a `Dim` object the export succeeds, but
 # the dimension is still 5, and there is no warning. Section 9.7 explains what fixed the size here and how to avoid it.
 #
-# A file also declares its outputs. Here is a GRU, exported with both dimensions dynamic:
+# A file also declares its outputs. Here is a GRU. `Dim.AUTO` lets the exporter find out which sizes can be dynamic, and
+# the exporter makes up names for those. (With names of your own, torch 2.11 and 2.12 refuse this GRU, as they refuse
+# the loop above.)
 
 # %%
 torch.manual_seed(0)
 gru = nn.GRU(3, 4, batch_first=True).eval()
-both = {"dynamic_shapes": ({0: "batch", 1: "time"},)}
+auto = torch.export.Dim.AUTO
 with redirect_stderr(io.StringIO()):  # where torch complains about how nn.GRU stores its weights
-    session = session_of(export(gru, (torch.ones(2, 5, 3),), **both))
+    exported = export(gru, (torch.ones(2, 5, 3),), dynamic_shapes=({0: auto, 1: auto},))
+session = session_of(exported)
 put_in, taken_out = session.get_inputs()[0], session.get_outputs()[0]
 print("declared:", put_in.shape, "->", taken_out.shape)
 
@@ -356,8 +359,9 @@ out = session.run([taken_out.name], {put_in.name: x.numpy()})[0]
 print("12 steps:", out.shape, " as in PyTorch:", np.allclose(out, gru(x)[0].detach(), atol=1e-5))
 
 # %% [markdown]
-# The file computes all twelve steps correctly. But it declares an output of 5 steps, the length of the example, so a
-# program that allocates memory by the declared shape would allocate too little.
+# The input's first two sizes are dynamic, and the file computes all twelve steps correctly. But it declares an output
+# of 5 steps, the length of the example, so a program that allocates memory by the declared shape would allocate too
+# little.
 #
 # **Now you know.** Declare sizes with names. After each export, print the shapes of `session.get_inputs()` *and* of
 # `session.get_outputs()`, because they may differ from what you declared.
@@ -691,6 +695,7 @@ class Recurrent(nn.Module):
         return scan(step, torch.zeros_like(x[:, 0]), x, dim=1)[0]
 
 
+both = {"dynamic_shapes": ({0: "batch", 1: "time"},)}
 program = export(Recurrent().eval(), (torch.ones(2, 5),), **both)
 print(" ".join(node.op_type for node in program.model_proto.graph.node))
 session = session_of(program)

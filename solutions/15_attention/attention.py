@@ -24,6 +24,7 @@
 
 # %% setup=true
 import math
+import time
 
 import torch
 import torch.nn.functional as F
@@ -35,8 +36,9 @@ from torch.nn.attention.bias import causal_lower_right
 from torch.nn.attention.flex_attention import flex_attention
 from torch.utils.flop_counter import FlopCounterMode
 
-from torchkata.demos import error_of, warning_of
+from torchkata.demos import error_of, every_warning, warning_of
 from torchkata.facts import folklore, prove
+from torchkata.hardware import cuda_demo
 from torchkata.instruments.cached_writer import (
     written,
     written_with_cache,
@@ -430,8 +432,9 @@ warning_of(lambda: error_of(demanded), lines=1)
 # With `sdpa_kernel` and a single backend, PyTorch raises an error instead of falling back, and its warnings give the
 # reason.
 #
-# A GPU has other fused kernels. According to PyTorch's source, the flash kernel for CUDA takes no mask tensor, but
-# `is_causal` and `causal_lower_right` reach it. (We haven't run that for this chapter. `sdpa_kernel` will tell you.)
+# A GPU has other fused kernels. On an H200 the flash kernel took no mask tensor; `is_causal` reached it if there were
+# as many queries as keys, and `causal_lower_right` also with more keys. The section [On a GPU](#On-a-GPU) compares the
+# kernels.
 #
 # The backward of a fused kernel can't be differentiated again:
 
@@ -699,6 +702,59 @@ warning_of(lambda: print(flex_attention(q, k, v, score_mod=windowed).shape), lin
 # **No padding at all.** Nested tensors (`layout=torch.jagged`) hold rows of different length without padding;
 # with `is_causal=True` torch 2.13 finds no kernel for them on the CPU. `torch.nn.attention.varlen.varlen_attn` takes
 # all rows one after another and the places where they begin; it needs a GPU.
+#
+# ## On a GPU
+#
+# A GPU has three fused kernels for attention. The cell runs each of them, and the plain formula, forward and backward,
+# in bfloat16 and for three lengths: first with `is_causal=True`, then with the same mask as a tensor. It prints the
+# time of a pass and the memory that the pass needs besides q, k and v. Without a GPU it shows a recorded run. No
+# exercise needs it.
+
+
+# %% varies="a CUDA device changes what is shown"
+@cuda_demo("15_attention")
+def kernels_and_lengths() -> None:
+    """Time and memory of attention, forward and backward, by kernel and length, and why a kernel refuses a mask."""
+    lengths = (512, 2048, 8192)
+    print(f"{'':20}", *(f"{length:>14,} positions" for length in lengths))
+    refused = {}
+    for masked in (False, True):
+        for name in ("MATH", "EFFICIENT_ATTENTION", "FLASH_ATTENTION", "CUDNN_ATTENTION"):
+            cells = []
+            for length in lengths:
+                q, k, v = torch.randn(3, 1, 16, length, 64, dtype=torch.bfloat16, device="cuda").requires_grad_()
+                mask = torch.ones(length, length, dtype=torch.bool, device="cuda").tril() if masked else None
+                before = torch.cuda.memory_allocated()
+                torch.cuda.reset_peak_memory_stats()
+                try:
+                    with every_warning() as warned, sdpa_kernel(getattr(SDPBackend, name)):
+                        for step in range(25):
+                            if step == 5:
+                                torch.cuda.synchronize()
+                                start = time.perf_counter()
+                            out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=not masked)
+                            torch.autograd.grad(out.sum(), (q, k, v))
+                            del out
+                        torch.cuda.synchronize()
+                except RuntimeError:
+                    refused[name] = [str(one.message).partition(" (Trig")[0] for one in warned]
+                    cells.append(f"{'no kernel':>24}")
+                    continue
+                milliseconds = (time.perf_counter() - start) / 20 * 1000
+                peak = (torch.cuda.max_memory_allocated() - before) / 2**20
+                cells.append(f"{milliseconds:8.2f} ms {peak:8,.0f} MiB")
+            print(f"{'mask' if masked else 'is_causal':9} {name.partition('_')[0]:10}", *cells)
+    for name, reasons in refused.items():
+        print(f"{name}:", *(reason for reason in reasons if "support" in reason))
+
+
+kernels_and_lengths()
+
+# %% [markdown]
+# Look at the last two lengths. With `is_causal`, the plain formula needs sixteen times the memory for four times the
+# length, and a fused kernel four times. The mask tensor rules out one kernel and makes the other two half or a third as
+# fast: they read the mask, and can't skip the keys that lie in the future. Left to itself, PyTorch 2.11 chose cuDNN's
+# kernel for bfloat16 on this GPU, with and without a mask, and the memory-efficient one for float32.
 #
 # ## Folklore, checked
 #

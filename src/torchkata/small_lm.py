@@ -163,6 +163,8 @@ class SmallLM(nn.Module):
                 nn.init.zeros_(parameter)
 
     def forward(self, ids: Tensor) -> Tensor:
+        # torch 2.11 can export the slice of the mask only if it has been told this
+        torch._check(ids.shape[1] <= self.length, lambda: f"at most {self.length} positions, not {ids.shape[1]}")
         x, mask = self.emb(ids), self.mask[: ids.shape[1], : ids.shape[1]]
         for block in self.blocks:
             x = block(x, mask)
