@@ -876,7 +876,7 @@ print("rounded once:", (once != plain).sum().item(), "differ; largest errors:", 
 # %% varies="a CUDA device changes what is shown"
 @cuda_demo("14_compile")
 def nine_kernels_or_one() -> None:
-    """Kernels and time of gelu on 64 MiB, with and without inductor, and the bytes that it moves in a second."""
+    """The kernels and the time of gelu on 64 MiB, with and without inductor."""
     x = torch.randn(2**24, device="cuda")
     with fresh_compiler():
         for name, function in (("eager", gelu), ("inductor", torch.compile(gelu))):
@@ -894,7 +894,10 @@ def nine_kernels_or_one() -> None:
                 function(x)
             torch.cuda.synchronize()
             milliseconds = (time.perf_counter() - start) * 10
-            print(f"{name:8} first call {first:5.1f} s, then {milliseconds:.3f} ms, kernels: {len(kernels)}")
+            print(
+                f"{name:8} first call {first:5.1f} s, then {milliseconds:.3f} ms,",
+                f"kernels: {len(kernels)}",
+            )
     print("the one kernel:", kernels[0])
 
 

@@ -714,7 +714,7 @@ warning_of(lambda: print(flex_attention(q, k, v, score_mod=windowed).shape), lin
 # %% varies="a CUDA device changes what is shown"
 @cuda_demo("15_attention")
 def kernels_and_lengths() -> None:
-    """Time and memory of attention, forward and backward, by kernel and length, and why a kernel refuses a mask."""
+    """Time and memory of attention by kernel and length, and why a kernel refuses a mask."""
     lengths = (512, 2048, 8192)
     print(f"{'':20}", *(f"{length:>14,} positions" for length in lengths))
     refused = {}
@@ -722,8 +722,10 @@ def kernels_and_lengths() -> None:
         for name in ("MATH", "EFFICIENT_ATTENTION", "FLASH_ATTENTION", "CUDNN_ATTENTION"):
             cells = []
             for length in lengths:
-                q, k, v = torch.randn(3, 1, 16, length, 64, dtype=torch.bfloat16, device="cuda").requires_grad_()
-                mask = torch.ones(length, length, dtype=torch.bool, device="cuda").tril() if masked else None
+                shape = (3, 1, 16, length, 64)
+                q, k, v = torch.randn(shape, dtype=torch.bfloat16, device="cuda").requires_grad_()
+                places = torch.ones(length, length, dtype=torch.bool, device="cuda")
+                how = {"attn_mask": places.tril()} if masked else {"is_causal": True}
                 before = torch.cuda.memory_allocated()
                 torch.cuda.reset_peak_memory_stats()
                 try:
@@ -732,7 +734,7 @@ def kernels_and_lengths() -> None:
                             if step == 5:
                                 torch.cuda.synchronize()
                                 start = time.perf_counter()
-                            out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=not masked)
+                            out = F.scaled_dot_product_attention(q, k, v, **how)
                             torch.autograd.grad(out.sum(), (q, k, v))
                             del out
                         torch.cuda.synchronize()
