@@ -101,7 +101,7 @@ print(torch.tensor(5) // 2)
 # | [09 ONNX export](09_onnx_export/onnx_export.ipynb) | 20 | 50 min | 138 min |
 # | [10 Several devices, several processes](10_multi_gpu/multi_gpu.ipynb) | 20 | 65 min | 230 min |
 # | [11 The training loop](11_training_loop/training_loop.ipynb) | 20 | 75 min | 189 min |
-# | [12 A small language model, by hand](12_language_model/language_model.ipynb) | 20 | 40 min | 245 min |
+# | [12 A small language model, by hand](12_language_model/language_model.ipynb) | 20 | 40 min | 240 min |
 # | [13 Where memory and time go](13_memory_time/memory_time.ipynb) | 20 | 45 min | 265 min |
 # | [14 torch.compile: captured, guarded, broken](14_compile/compile.ipynb) | 20 | 40 min | 165 min |
 # | [15 Attention that fits](15_attention/attention.ipynb) | 20 | 50 min | 205 min |

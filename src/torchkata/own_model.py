@@ -34,7 +34,7 @@ PARTS = {
     "find-exploder": ("first_exploding",),
     "adamw-by-hand": ("learning_rate", "adamw_step"),
     "token-accumulation": ("train_step",),
-    "resume-exactly": ("save_run", "load_run"),
+    "keeps-the-past": ("keeps_the_past",),
     "two-equal-one": ("sync_gradients",),
     "train-it": ("train",),
     "export-lm": ("export_lm",),
@@ -43,6 +43,7 @@ PARTS = {
 # what stands in the file under the heading of a part, where the run does not simply call it
 NOTES = {
     "remember-less": "used where LEAN is set; blocks as small as these fit into memory without it, and train faster",
+    "keeps-the-past": "not used by the run; here to test a layer of your own",
     "two-equal-one": "not used by the run, which is one process; here for a run of your own under torchrun",
     "train-it": "not used by the run, which can be stopped and resumed; here for short experiments of your own",
 }

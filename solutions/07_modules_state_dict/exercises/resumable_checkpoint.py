@@ -23,7 +23,7 @@
 #   also reaches the caller, and the old file is still complete. `path` is never without a file once it had one.
 # - Loading a file that does not exist raises FileNotFoundError before anything is changed.
 #
-# In Exercise 12.9 the same two functions save a run of your own language model.
+# Two such functions save the run of your own language model in section 12.13.
 #
 # <details><summary>Hint 1</summary>
 #

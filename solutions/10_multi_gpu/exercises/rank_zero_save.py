@@ -17,7 +17,7 @@
 #
 # **Rule.** torch.save is called on rank 0 only.
 #
-# In Exercise 12.9 you save a whole run in such a way that the file is never half-written.
+# In Exercise 7.9 you saved a whole run in such a way that the file is never half-written.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -31,7 +31,7 @@
 # **Rule.** Run one forward and then its backward for each micro-batch, and none for micro-batches of steps already
 # made. The check sees what the model runs, but not what a copy of it does, so please keep to the rule there.
 #
-# In Exercises 12.8, 12.9 and 12.11 you build this loop again in parts, for a language model.
+# In Exercises 12.8 and 12.11 you build this loop again in parts, for a language model.
 #
 # <details><summary>Hint 1</summary>
 #
