@@ -200,6 +200,13 @@ with check("decoupled-or-not") as test:
         judge(threshold, True, "AdamW", lr, weight_decay)
         judge(threshold, False, "Adam", lr, weight_decay)
 
+    test.hidden("an lr and a weight_decay for which equal proportions differ by rounding")
+    rounding = (
+        "With lr=0.01815 and weight_decay=0.2733 the proportions by which AdamW shrinks a weight of 1 and one of 1000 "
+        "are equal only up to rounding. Don't compare them exactly."
+    )
+    judge(rounding, True, "AdamW", 0.01815, 0.2733)
+
     test.hidden("other adaptive optimizers and settings")
     for name, decoupled, options in [
         ("RMSprop", False, {}),

@@ -160,6 +160,22 @@ def is_decoupled(make_optimizer):
     return abs(small - large / 1000) < 1e-3
 
 
+# %% wrong: compares the proportions exactly
+# says: are equal only up to rounding. Don't compare them exactly.
+# earns: 0 of 1
+# caught: hidden
+def is_decoupled(make_optimizer):
+    weights = [nn.Parameter(torch.tensor(size, dtype=torch.float64)) for size in (1.0, 1000.0)]
+    optimizer = make_optimizer(weights)
+    for weight in weights:
+        weight.grad = torch.zeros_like(weight)
+    optimizer.step()
+    small, large = 1 - weights[0].item(), 1 - weights[1].item() / 1000
+    if small == large == 0:
+        raise ValueError("no decay")
+    return small == large
+
+
 # %% wrong: exchanged
 # says: You return True for False and False for True.
 # earns: 0 of 1
