@@ -366,7 +366,7 @@ with fresh_compiler():
 print("int of a module ", made)
 
 # %% [markdown]
-# At its second value, an int argument becomes a *symbol*, a name such as `s0` that stands for any whole number; the
+# At its second value, an int argument becomes a *symbol*, a name such as `s72` that stands for any whole number; the
 # graph computes with the name, and each call supplies its number. A float becomes an input of the graph, and so does a
 # float attribute of a module. An int attribute of a module stays a constant, and so does a global int. A learning rate
 # that is a float therefore costs two graphs in all, not one for each step of the scheduler.
