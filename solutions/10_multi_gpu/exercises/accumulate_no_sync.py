@@ -7,8 +7,9 @@
 #
 # **Contract**
 #
-# - Make one step of the optimizer on the mean loss of this rank's micro-batches (all of equal size). For all ranks
-#   together this is the same as training on all the data at once. Afterwards all ranks have the same weights.
+# - Make one step of the optimizer on the mean loss of this rank's micro-batches (all of equal size). The loss of one is
+#   `loss_fn(output, y)`. For all ranks together this is the same as training on all the data at once. Afterwards all
+#   ranks have the same weights.
 # - The gradients are synchronised exactly once (the check counts what DDP sends).
 # - Gradients from before the call don't count. After the call, DDP works as before.
 # - Return the mean of this rank's losses as a float.
@@ -89,9 +90,9 @@ def model():
     return layer
 
 
-def squared_error(out, y):
-    """The mean squared error."""
-    return (out - y).square().mean()
+def loss_of(out, y):
+    """The mean squared error, and something for large outputs, so that out and y can't change places."""
+    return (out - y).square().mean() + 0.1 * out.square().mean()
 
 
 def stepped(step, cases):
@@ -129,7 +130,7 @@ def stepped(step, cases):
                 for parameter in ddp.parameters():
                     parameter.grad = torch.full_like(parameter, 1.5)
             try:
-                got = [step(ddp, optimizer, squared_error, share(rank, world, count)) for _ in range(calls)]
+                got = [step(ddp, optimizer, loss_of, share(rank, world, count)) for _ in range(calls)]
             except ValueError:
                 if count:
                     raise
@@ -138,14 +139,14 @@ def stepped(step, cases):
             noted["weights"] = torch.cat([p.detach().reshape(-1) for p in ddp.parameters()])
             facts.append(dict(noted))
             if count:
-                squared_error(ddp(torch.ones(2, 3)), torch.ones(2, 1)).backward()
+                loss_of(ddp(torch.ones(2, 3)), torch.ones(2, 1)).backward()
             facts[-1]["sent later"] = noted["sent"] - facts[-1]["sent"]
         return facts
 
     return run_on_ranks(on_rank, stall=1.0 + 0.5 * len(cases))
 
 
-def trained(count, calls, factor=1.0):
+def trained(count, calls, factor=1.0, loss_of=loss_of):
     """Weights and losses of one process that has everybody's data; losses are (call, rank, micro-batch)."""
     layer = model()
     momentum = [torch.zeros_like(parameter) for parameter in layer.parameters()]
@@ -153,7 +154,7 @@ def trained(count, calls, factor=1.0):
     losses = []
     for _ in range(calls):
         layer.zero_grad()
-        each = [[squared_error(layer(x), y) for x, y in own] for own in batches]
+        each = [[loss_of(layer(x), y) for x, y in own] for own in batches]
         (factor * sum(map(sum, each)) / (2 * count)).backward()
         losses.append([[loss.item() for loss in own] for own in each])
         with torch.no_grad():  # a step of SGD by hand, which is there at once
@@ -203,6 +204,10 @@ with check("accumulate-no-sync") as test:
             mistake(
                 "With k micro-batches your step is k times too large. Divide each loss by the number of micro-batches.",
                 when=lambda seen: count > 1 and all_like(trained(count, calls, factor=count)[0]),
+            ),
+            mistake(
+                "You called loss_fn with the targets first. It takes the outputs, then the targets.",
+                when=lambda seen: all_like(trained(count, calls, loss_of=lambda out, y: loss_of(y, out))[0]),
             ),
             mistake("The ranks have different weights afterwards.", when=lambda seen: not torch.equal(*weights)),
         )

@@ -194,6 +194,24 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
     return total / n
 
 
+# %% wrong: the targets before the outputs
+# says: You called loss_fn with the targets first. It takes the outputs, then the targets.
+# says: The weights differ from those of training on all ranks' data at once.
+# earns: 0 of 2
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    if not micro_batches:
+        raise ValueError("no micro-batches")
+    optimizer.zero_grad()
+    losses = []
+    for number, (x, y) in enumerate(micro_batches, 1):
+        with contextlib.nullcontext() if number == len(micro_batches) else ddp.no_sync():
+            loss = loss_fn(y, ddp(x))
+            (loss / len(micro_batches)).backward()
+        losses.append(loss.item())
+    optimizer.step()
+    return sum(losses) / len(losses)
+
+
 # %% wrong: no zero_grad
 # says: Gradients from before the call were added. Call zero_grad first.
 # earns: 1 of 2
