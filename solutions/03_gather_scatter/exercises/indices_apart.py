@@ -43,7 +43,7 @@
 #
 # **Contract**
 #
-# - `inputs` is a dict with the keys "marks", "last", "largest" and "slopes". If no input separates the two functions of
+# - `apart` is a dict with the keys "marks", "last", "largest" and "slopes". If no input separates the two functions of
 #   a pair, its value is `None`.
 # - "marks": nested lists of ints from 0 to 2, with 1 to 6 rows of the same length, 1 to 3. "last": a list of three ints
 #   from 0 to 4.
@@ -76,7 +76,7 @@
 
 # %% answer="indices-apart"
 ### BEGIN SOLUTION
-inputs = {
+apart = {
     "marks": [[0, 1], [0, 2]],
     "last": [4, 0, 2],
     "largest": ([0, 0, 1], [-1.0, -2.0, 3.0]),
@@ -84,7 +84,7 @@ inputs = {
 }
 ### END SOLUTION
 ### BEGIN GIVEN
-# inputs = {
+# apart = {
 #     "marks": ...,  # such as [[0, 1, 2]]
 #     "last": ...,  # such as [4, 1, 2]
 #     "largest": ...,  # such as ([0, 0, 1], [1.0, 2.0, 3.0])
@@ -170,7 +170,7 @@ with check("indices-apart") as test:
         return [lambda given, function=function: function(*given) for function in functions]
 
     test("both functions of each pair are run with your input")
-    test.points = observe_value(inputs).separates(
+    test.points = observe_value(apart).separates(
         {
             "marks": separation(
                 marks_1,
