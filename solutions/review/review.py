@@ -2,9 +2,9 @@
 # # Review
 #
 # This page asks ten questions about what you have read, which takes about five minutes. A card has a statement (is it
-# so, not so, or only partly so?), a few lines of code (what do they print?) or two short functions (do they ever return
-# different results?). After each answer you see what is true, which section teaches it, and the proof. A card that you
-# knew comes back after a longer time, a card that you didn't know tomorrow.
+# so, not so, or only partly so?), a few lines of code (what do they print?), two short functions (do they ever return
+# different results?) or lines to put in order. After each answer you see what is true, which section teaches it, and
+# the proof. A card that you knew comes back after a longer time, a card that you didn't know tomorrow.
 #
 # The cards come from the chapters in which you have run a check. If you have read other chapters, name them below the
 # card.

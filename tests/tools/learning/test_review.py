@@ -14,16 +14,17 @@ from tests.tools.learning.small_course import digests, make_course
 from torchkata import cli
 from torchkata.base.places import KEPT
 from torchkata.base.remembering import Remembered, remember
-from torchkata.facts.cards import asked_in
+from torchkata.facts.cards import asked_in, judged
 from torchkata.facts.collection import chapter_names
+from torchkata.facts.orders import Order, all_orders
 from torchkata.facts.pairs import pairs
 from torchkata.facts.questions import questions
 from torchkata.tools.course import Chapter, chapters, course_root
 from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.deck import FILE, read_deck, time_of
 from torchkata.tools.learning.progress import progress_markdown
-from torchkata.tools.learning.review import TEN, answered, begin, cards_of, count_due, section_of
-from torchkata.tools.learning.review_terminal import run_round
+from torchkata.tools.learning.review import TEN, Card, answered, begin, cards_of, count_due, section_of
+from torchkata.tools.learning.review_terminal import ask_card, run_round
 from torchkata.tools.learning.update import update
 from torchkata.tools.learning.workbook import fill_workbook
 from torchkata.tools.placing import Place
@@ -284,6 +285,32 @@ def known_but(place: Place, *wanted: str, now: datetime = NOW) -> None:
     for card in CARDS:
         if card not in wanted:
             answered(place, card, True, now - DAY)
+
+
+def in_letters(order: Order, names: str) -> str:
+    """What to type for an order of lines."""
+    return "".join("abcdef"[order.offered.index(name)] for name in names.split())
+
+
+def test_lines_in_order_in_the_terminal():
+    """One card, answered three times: letters that are no order and then a wrong one, none, and a right one."""
+    order = next(order for order in all_orders() if order.id == "11-order-step")
+    console = Console(record=True, width=80, no_color=True)
+    for typed, given in (
+        (
+            ["abc", "aabbcc", in_letters(order, "zero backward forward clip step schedule")],
+            "zero backward forward clip step schedule",
+        ),
+        (["?"], ""),
+        ([" ".join(in_letters(order, order.answer)).upper()], order.answer),
+    ):
+        lines = iter(typed)
+        assert ask_card(Card(None, order), console, lambda prompt, lines=lines: next(lines)) == given
+    told = console.export_text()
+    assert told.count(f"a  {order.lines[order.offered[0]]}") == 3 and order.asks.split(". ")[0] in told
+    assert judged(order, "")[:2] == (False, "you gave no order")
+    assert judged(order, "forward zero backward clip step schedule")[:2] == (True, "this order works")
+    assert judged(order, "zero backward forward clip step schedule")[2].startswith("The loss has to be computed")
 
 
 def test_two_functions_in_the_terminal(place: Place):

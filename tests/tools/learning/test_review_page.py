@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import replace
 
 import pytest
 
 from tests.tools.learning.test_review import CARDS, NOW, file_of, known_but, place, read_and_begin, the_chapter
+from torchkata.facts.orders import all_orders
 from torchkata.facts.pairs import pairs
 from torchkata.facts.questions import questions
 from torchkata.tools.learning.deck import read_deck
-from torchkata.tools.learning.review import begin, right_now
-from torchkata.tools.learning.review_page import DONT_KNOW, NEXT, NO_WORKBOOK, ReviewPage, review
+from torchkata.tools.learning.review import Card, begin, right_now
+from torchkata.tools.learning.review_page import CHECK, DONT_KNOW, NEXT, NO_WORKBOOK, ReviewPage, review
 from torchkata.tools.placing import Place
 
 __all__ = ["place"]  # the fixture
+
+
+ORDER = next(order for order in all_orders() if order.id == "11-order-step")
 
 
 @pytest.fixture
@@ -106,11 +111,61 @@ def test_two_functions_have_two_answers(place: Place):
     assert "first returns tensor([ 0., 20.,  0.,  0.])" in page.proof.outputs[0]["text"]
 
 
+@pytest.fixture
+def with_lines(place: Place) -> ReviewPage:
+    """The page with lines to put in order; the small course's chapter has no such card."""
+    page = ReviewPage(place)
+    page.round = replace(page.round, cards=[Card(the_chapter(place), ORDER)])
+    page._ask()
+    return page
+
+
+def put(page: ReviewPage, names: str) -> None:
+    for name in names.split():
+        next(one for one in page.lines if one.description == ORDER.lines[name]).click()
+
+
+def test_lines_are_put_in_order(with_lines: ReviewPage, place: Place):
+    page = with_lines
+    assert ORDER.asks in words(page) and page.line_box.layout.display is None
+    assert [one.description for one in page.lines] == [ORDER.lines[name] for name in ORDER.offered]
+    assert all(one.layout.display == "none" for one in page.choices) and page.undo.disabled
+    put(page, "step zero")
+    page.undo.click()
+    page.undo.click()
+    put(page, "forward zero backward clip step")
+    page.lines[ORDER.offered.index("zero")].click()  # has a place already
+    assert page.onward.description == DONT_KNOW
+    put(page, "schedule")
+    assert f"2. {ORDER.lines['zero']}" in [one.description for one in page.lines]
+    assert html.unescape(page.in_order.value).endswith(f"6. {ORDER.lines['schedule']}</pre>")
+    button(page, CHECK).click()
+    assert "✓ Right: this order works." in words(page) and ORDER.because in words(page)
+    assert page.prove.layout.display == "none" and page.undo.disabled and all(one.disabled for one in page.lines)
+    assert "<summary>An order that works</summary>" in page.more.outputs[0]["data"]["text/markdown"]
+    assert ORDER.id in read_deck(place.workbook, right_now()).cards
+    button(page, NEXT).click()
+    assert page.line_box.layout.display == "none"
+
+
+def test_a_wrong_order_is_told_what_is_broken(with_lines: ReviewPage):
+    put(with_lines, "forward zero backward step clip schedule")
+    button(with_lines, CHECK).click()
+    assert "✗ No: this order doesn't work." in words(with_lines)
+    assert "After step, clipping changes nothing any more." in words(with_lines)
+
+
+def test_who_gives_up_an_order_reads_why(with_lines: ReviewPage):
+    put(with_lines, "forward zero")
+    button(with_lines, DONT_KNOW).click()
+    assert "✗ No: you gave no order." in words(with_lines) and ORDER.because in words(with_lines)
+
+
 def test_a_chapter_is_named(place: Place):
     page = ReviewPage(place)
     assert "Choose a chapter that you have read" in words(page) and page.answers.layout.display == "none"
     hidden = [row for row in page.widget.children if row.layout.display == "none"]
-    assert hidden == [page.answers, page.prove, page.widget.children[-1]], "the chapters can be seen"
+    assert hidden == [page.line_box, page.answers, page.prove, page.widget.children[-1]], "the chapters can be seen"
     assert page.chapter.value == the_chapter(place)
     button(page, "I have read it").click()
     assert "Card 1 of 10" in words(page) and page.answers.layout.display is None

@@ -333,6 +333,27 @@ def test_two_functions_are_asked(page: Page, address: str):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "nothing is wider than a phone"
 
 
+def test_lines_are_put_in_order(page: Page, address: str):
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto(f"{address}review.html")
+    page.evaluate("""() => localStorage.setItem('torchkata-review', JSON.stringify(Object.fromEntries(
+        torchkataCards.filter(card => !card.lines).map(card => [card.id, {due: 1e6, gap: 1}]))))""")
+    for swapped, told in ((False, "this order works"), (True, "After step, clipping changes nothing any more.")):
+        page.get_by_label("Chapter").select_option("11_training_loop")
+        page.get_by_role("button", name="Begin").click()
+        lines = ["loss = F.mse", "optimizer.zero", "loss.backward", "clip_grad", "optimizer.step", "scheduler.step"]
+        lines[3:5] = lines[4:2:-1] if swapped else lines[3:5]
+        page.get_by_role("button", name=lines[2]).press("Enter")
+        page.get_by_role("button", name="Undo").press("Enter")
+        for number, line in enumerate(lines, 1):
+            page.get_by_role("button", name=line).press("Enter")
+            assert page.get_by_role("button", name=f"{number}. {line}").is_visible()
+        page.get_by_role("button", name="Check this order").press("Enter")
+        assert page.get_by_text(told).is_visible()
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "nothing is wider than a phone"
+        page.evaluate("Date.now = ((now) => () => now() + 864e6)(Date.now)")  # days later
+
+
 @pytest.mark.parametrize("width", [820, 1280])
 def test_a_table_of_contents_follows(page: Page, address: str, width: int):
     page.set_viewport_size({"width": width, "height": 900})

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from torchkata.base.editor import workbook_here
+from torchkata.facts.cards import judged
 from torchkata.facts.look import prose_html
+from torchkata.facts.orders import MOST, Order
 from torchkata.tools.course import Chapter, chapters
 from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.review import Card, Round, answered, begin, section_of
@@ -19,7 +21,12 @@ NO_WORKBOOK = "Your cards are kept in your workbook: open this page there, with 
 NOTHING_READ = (
     "You have not run a check of a chapter yet. Choose a chapter that you have read and press the button beside it."
 )
-DONT_KNOW, NEXT = "I don't know", "next card"
+# a long line is broken rather than cut
+LINE_STYLE = (
+    "<style>.torchkata-line {white-space: normal; height: auto; min-height: var(--jp-widgets-inline-height, 28px); "
+    "max-width: 100%; text-align: left}</style>"
+)
+DONT_KNOW, CHECK, NEXT = "I don't know", "check this order", "next card"
 
 
 def review() -> ReviewPage | None:
@@ -31,7 +38,8 @@ def review() -> ReviewPage | None:
 
 
 class ReviewPage:
-    """One card at a time: the question, two or three answers, then what holds, a link and the proof.
+    """One card at a time: the question, two or three answers or lines to put in order, then what holds, a link and the
+    proof.
 
     The widgets stay the same from card to card, so that the focus does.
     """
@@ -46,6 +54,10 @@ class ReviewPage:
         self.words = HTML()
         self.words.add_class("torchkata-words")  # a live region: it is read out when it changes
         self.choices = [button("", "an answer") for _ in range(3)]
+        self.lines = [button("", "the next line of your order") for _ in range(MOST)]
+        self.placed: list[str] = []  # names of lines, in the order of the learner
+        self.undo = button("undo", "take the last line back")
+        self.in_order = HTML()
         self.onward = button(DONT_KNOW, "show the answer; then the next card")
         self.prove = button("", "run this code here")
         self.more, self.proof = Output(), Output()
@@ -53,13 +65,18 @@ class ReviewPage:
         labels = [f"{one.number} {one.topic.replace('_', ' ')}" for one in known]
         self.chapter = choice("chapter", zip(labels, known, strict=True), known[0])
         self.read_it = button("I have read it", "also ask about this chapter")
-        self.answers = HBox([*self.choices, self.onward], layout=Layout(flex_flow="row wrap"))
+        self.answers = HBox([*self.choices, self.undo, self.onward], layout=Layout(flex_flow="row wrap"))
         further = HBox([self.chapter, self.read_it], layout=Layout(flex_flow="row wrap"))
-        rows = [self.words, self.answers, self.more, self.prove, self.proof, further, helper()]
+        self.line_box = VBox([*self.lines, self.in_order])
+        rows = [self.words, self.line_box, self.answers, self.more, self.prove, self.proof, further, helper()]
         self.widget = VBox(rows)
         self.widget.add_class("torchkata-review")  # keys stay with the buttons
         for one in self.choices:
             one.on_click(lambda pressed: self.give(pressed.description))
+        for number, one in enumerate(self.lines):
+            one.add_class("torchkata-line")
+            one.on_click(lambda _, number=number: self.put_next(number))
+        self.undo.on_click(lambda _: self.take_back())
         self.onward.on_click(lambda pressed: self.go_on())
         self.prove.on_click(lambda pressed: self.run_proof())
         self.read_it.on_click(lambda pressed: self.start([self.chapter.value]))
@@ -84,7 +101,7 @@ class ReviewPage:
         card = self.card
         if card is None or self.answer_given:
             return
-        right = answer == card.question.answer
+        right, holds, why = judged(card.question, answer)
         try:
             due = in_days(answered(self.place, card.id, right))
         except CourseError as error:
@@ -93,24 +110,39 @@ class ReviewPage:
         self.answer_given, self.right = True, self.right + right
         for one in self.choices:
             one.disabled = one.description != answer  # the one that was pressed keeps the focus
+        for one in (*self.lines, self.undo):
+            one.disabled = True
         word = "✓ Right" if right else "✗ No"
         self._say(
             *self._question(card),
-            f"<strong>{word}: {html.escape(card.question.answer)}.</strong> {prose_html(card.question.because)}",
+            f"<strong>{word}: {html.escape(holds)}.</strong> {prose_html(why)}",
             f"It comes back {due}.",
         )
         self.onward.description = NEXT
         self.more.outputs = (_markdown(_further(card)),)
         self.prove.description = card.question.runs
-        self.prove.layout.display = None
+        self.prove.layout.display = None if card.question.runs else "none"
 
     def go_on(self) -> None:
-        """The next card; the answer first, where none was given."""
+        """The next card; the answer first, where none was given: the order, if it is complete."""
         if self.card is not None and not self.answer_given:
-            self.give("")
+            self.give(" ".join(self.placed) if self.onward.description == CHECK else "")
         elif self.card is not None:
             self.number += 1
             self._ask()
+
+    def put_next(self, number: int) -> None:
+        """Put a line next in the order, unless it has a place already."""
+        if self.card is not None and isinstance(self.card.question, Order) and not self.answer_given:
+            name = self.card.question.offered[number]
+            self.placed += [name] if name not in self.placed else []
+            self._show_lines(self.card.question)
+
+    def take_back(self) -> None:
+        """Take the last line out of the order."""
+        if self.card is not None and isinstance(self.card.question, Order) and not self.answer_given:
+            del self.placed[-1:]
+            self._show_lines(self.card.question)
 
     def run_proof(self) -> None:
         """Run the proof of the card here and show what comes of it."""
@@ -123,6 +155,7 @@ class ReviewPage:
         self.more.outputs = self.proof.outputs = ()
         self.prove.layout.display = "none"
         self.answers.layout.display = None if card else "none"
+        self.line_box.layout.display = "none"
         self.onward.description = DONT_KNOW
         notes = [html.escape(note) for note in self.round.notes] if self.number == 0 else []
         if card is None:
@@ -131,7 +164,24 @@ class ReviewPage:
         for one, label in zip_longest(self.choices, card.question.choices):
             one.description, one.disabled = label or "", False
             one.layout.display = None if label else "none"
+        self.placed.clear()
+        order = card.question if isinstance(card.question, Order) else None
+        self.line_box.layout.display = self.undo.layout.display = None if order else "none"
+        if order:
+            self._show_lines(order)
         self._say(*notes, *self._question(card))
+
+    def _show_lines(self, order: Order) -> None:
+        """Each line on a button, with its place in the order in front; and the order so far."""
+        for one, name in zip_longest(self.lines, order.offered):
+            one.layout.display = None if name else "none"
+            if name:
+                place = f"{self.placed.index(name) + 1}. " if name in self.placed else ""
+                one.description, one.disabled = f"{place}{order.lines[name]}", False
+        self.undo.disabled = not self.placed
+        self.onward.description = CHECK if len(self.placed) == len(order.lines) else DONT_KNOW
+        so_far = "\n".join(f"{n}. {order.lines[name]}" for n, name in enumerate(self.placed, 1))
+        self.in_order.value = f"{LINE_STYLE}<pre>{html.escape(so_far)}</pre>"
 
     def _question(self, card: Card) -> tuple[str, str]:
         head = f"Card {self.number + 1} of {len(self.round.cards)}, chapter {card.chapter.number}"

@@ -6,18 +6,22 @@ import contextlib
 import io
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from string import ascii_lowercase
 
 from rich.console import Console
 from rich.markup import escape
 from rich.syntax import Syntax
 from rich.text import Text
 
+from torchkata.facts.cards import judged
+from torchkata.facts.orders import Order
 from torchkata.facts.pairs import Pair
 from torchkata.tools.learning.review import Card, Round, answered, right_now, section_of
 from torchkata.tools.placing import Place
 
 KEYS = "[1-{}] answer, [?] don't know, [q] end: "
-AFTERWARDS = "[Enter] next, [p] {}, [r] run it, [q] end: "
+LETTERS = "[letters] the order, such as {}, [?] don't know, [q] end: "
+AFTERWARDS = "[Enter] next, [p] {}, [q] end: "
 Ask = Callable[[str], str]
 
 
@@ -29,10 +33,10 @@ def run_round(place: Place, this_round: Round, out: Console, ask: Ask) -> None:
         for number, card in enumerate(this_round.cards, 1):
             out.rule(f"Card {number} of {len(this_round.cards)} · chapter {card.chapter.number}")
             given = ask_card(card, out, ask)
-            is_right = given == card.question.answer
+            is_right, *told = judged(card.question, given)
             due = answered(place, card.id, is_right)
             asked, right = asked + 1, right + is_right
-            _tell(card, is_right, due, out)
+            _tell(card, is_right, ". ".join(told), due, out)
             _look_closer(card, out, ask)
     out.print(f"\n{right} of {asked} right." if asked else "\nNo card was answered.")
 
@@ -42,11 +46,13 @@ class Ended(Exception):
 
 
 def ask_card(card: Card, out: Console, ask: Ask) -> str:
-    """The choice that is given to a card's question, or "" for none. Raises Ended where the learner has had enough."""
+    """The answer that is given to a card's question, or "" for none. Raises Ended where the learner has had enough."""
     question = card.question
     out.print(Text(f"{question.asks}\n"), soft_wrap=False)
     if question.code:
         out.print(_python(question.code))
+    if isinstance(question, Order):
+        return _ask_order(question, out, ask)
     out.print(Text("   ".join(f"{n} {choice}" for n, choice in enumerate(question.choices, 1))))
     keys = [str(number) for number in range(1, len(question.choices) + 1)]
     while True:
@@ -61,22 +67,39 @@ def ask_card(card: Card, out: Console, ask: Ask) -> str:
             return word
 
 
-def _tell(card: Card, right: bool, due: datetime, out: Console) -> None:
+def _ask_order(order: Order, out: Console, ask: Ask) -> str:
+    """The names of the lines in the order that is given in letters, with blanks between them."""
+    lines = dict(zip(ascii_lowercase, order.offered, strict=False))
+    for letter, name in lines.items():
+        out.print(Text(f"{letter}  {order.lines[name]}"), soft_wrap=True)
+    prompt = escape(LETTERS.format("".join(reversed(lines))))
+    while True:
+        word = "".join(ask(prompt).lower().replace(",", " ").split())
+        if word == "q":
+            raise Ended
+        if word == "?":
+            return ""
+        if sorted(word) == list(lines):
+            return " ".join(lines[letter] for letter in word)
+
+
+def _tell(card: Card, right: bool, told: str, due: datetime, out: Console) -> None:
     title, place = section_of(card)
     word = "✓ Right" if right else "✗ No"
-    out.print(Text(f"\n{word}: {card.question.answer}. {card.question.because}"))
+    out.print(Text(f"\n{word}: {told}"))
     out.print(Text(f"{title}: {place.partition('#')[0]}", style="dim"))
     out.print(Text(f"It comes back {in_days(due)}.", style="dim"))
 
 
 def _look_closer(card: Card, out: Console, ask: Ask) -> None:
     question = card.question
-    while word := ask(escape(AFTERWARDS.format(question.folded))).strip().lower():
+    keys = f"{question.folded}, [r] {question.runs}" if question.runs else question.folded
+    while word := ask(escape(AFTERWARDS.format(keys))).strip().lower():
         if word == "q":
             raise Ended
         if word == "p":
             out.print(_python(question.shown))
-        if word == "r":
+        if word == "r" and question.runs:
             out.print(Text(run_of(card)))
 
 

@@ -8,7 +8,7 @@ from html import escape
 
 from torchkata.facts.cards import Asked, asked_in
 from torchkata.facts.look import prose_html
-from torchkata.facts.pairs import Pair
+from torchkata.facts.orders import Order
 from torchkata.facts.questions import Question
 from torchkata.tools.site.folklore_pages import Sections
 
@@ -22,9 +22,9 @@ hide-toc: true
 # Review
 
 This page asks ten questions about what you have read. A card has a statement (is it so, not so, or only partly so?), a
-few lines of code (what do they print?) or two short functions (do they ever return different results?). After each
-answer you see what is true, and which section teaches it. A card that you knew comes back after a longer time, a card
-that you didn't know tomorrow.
+few lines of code (what do they print?), two short functions (do they ever return different results?) or lines to put in
+order. After each answer you see what is true, and which section teaches it. A card that you knew comes back after a
+longer time, a card that you didn't know tomorrow.
 
 Your answers are stored in this browser and sent nowhere. In your workbook, `torchkata review` and `review.ipynb` ask
 the same cards, and also run the proofs.
@@ -63,6 +63,8 @@ def _card(asked: Asked, chapter: str, sections: Sections) -> dict[str, object]:
         "answer": asked.answer,
         "because": prose_html(asked.because),
         "proof": f"folklore/{chapter}.html#{asked.fact.id}" if isinstance(asked, Question) else "",
-        "fold": [asked.shown_title, asked.shown] if isinstance(asked, Pair) else None,
+        "fold": None if isinstance(asked, Question) else [asked.shown_title, asked.shown],
+        "lines": [[name, asked.lines[name]] for name in asked.offered] if isinstance(asked, Order) else None,
+        "wrong": [[prose_html(told), *signs] for told, *signs in asked.wrong] if isinstance(asked, Order) else None,
         "taught": [f"{page}.html#{anchor}", title] if anchor else None,
     }

@@ -44,6 +44,22 @@ function made(name, text, parent, look = "") {
   return node;
 }
 
+function pressed(text, parent, action) {
+  const button = made("button", text, parent);
+  button.type = "button";
+  button.addEventListener("click", action);
+  return button;
+}
+
+/* Whether an answer is right, what is right, and why as HTML; an order is a list of names, empty for none. */
+function judged(card, given) {
+  if (!card.lines) return [given === card.answer, card.answer, card.because];
+  if (!given.length) return [false, "you gave no order", card.because];
+  const comes = (sign) => sign.every((name, n) => !n || given.indexOf(sign[n - 1]) < given.indexOf(name));
+  const fault = card.wrong.find(([, signs]) => signs.some(comes));
+  return fault ? [false, "this order doesn't work", fault[0]] : [true, "this order works", card.because];
+}
+
 function link(text, address, parent) {
   made("a", text, parent).href = address;
 }
@@ -67,16 +83,47 @@ function review(cards) {
     } else {
       made("p", "", place, "asked").innerHTML = card.asks;
     }
+    if (card.lines) {
+      order(card);
+      return;
+    }
     const answers = made("div", "", place, "answers");
     for (const choice of [...card.choices, "I don't know"]) {
-      const button = made("button", choice, answers);
-      button.type = "button";
-      button.addEventListener("click", () => answer(card, choice, answers));
+      pressed(choice, answers, () => answer(card, choice, answers));
     }
   };
 
+  /* The lines of a card as buttons, to be pressed one after another. */
+  const order = (card) => {
+    const lines = made("div", "", place, "answers lines");
+    const answers = made("div", "", place, "answers");
+    const placed = []; /* names of lines */
+    const show = () => {
+      card.lines.forEach(([name, line], n) => {
+        lines.children[n].textContent = placed.includes(name) ? `${placed.indexOf(name) + 1}. ${line}` : line;
+      });
+      undo.disabled = !placed.length;
+      done.textContent = placed.length === card.lines.length ? "Check this order" : "I don't know";
+    };
+    for (const [name] of card.lines) {
+      pressed("", lines, () => {
+        if (!placed.includes(name)) placed.push(name);
+        show();
+      });
+    }
+    const undo = pressed("Undo", answers, () => {
+      placed.pop();
+      show();
+    });
+    const done = pressed("", answers, () => {
+      for (const button of lines.children) button.disabled = true;
+      answer(card, placed.length === card.lines.length ? placed : [], answers);
+    });
+    show();
+  };
+
   const answer = (card, choice, answers) => {
-    const is = choice === card.answer;
+    const [is, holds, why] = judged(card, choice);
     right += is;
     const days = note(card, is);
     for (const button of answers.children) {
@@ -84,8 +131,8 @@ function review(cards) {
       button.classList.toggle("chosen", button.textContent === choice);
     }
     const told = made("p", "", place, is ? "told right" : "told wrong");
-    made("strong", `${is ? "✓ Right" : "✗ No"}: ${card.answer}. `, told);
-    made("span", "", told).innerHTML = card.because;
+    made("strong", `${is ? "✓ Right" : "✗ No"}: ${holds}. `, told);
+    made("span", "", told).innerHTML = why;
     const further = made("p", "", place, "size");
     if (days) further.append(`It comes back ${days === 1 ? "tomorrow" : `in ${days} days`}. `);
     if (card.taught) {
@@ -99,9 +146,7 @@ function review(cards) {
       made("summary", card.fold[0], fold);
       made("pre", card.fold[1], fold).tabIndex = 0;
     }
-    const next = made("button", number + 1 < round.length ? "Next card" : "Finish", place);
-    next.type = "button";
-    next.addEventListener("click", () => {
+    const next = pressed(number + 1 < round.length ? "Next card" : "Finish", place, () => {
       number += 1;
       ask();
       (place.querySelector("button") || form.querySelector("button")).focus();
