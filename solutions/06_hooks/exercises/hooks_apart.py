@@ -187,7 +187,7 @@ with check("hooks-apart") as test:
         if not isinstance(given, (list, tuple)) or not 1 <= len(given) <= 20:
             return "Write a list with 1 to 20 numbers."
         if not all(type(one) in (int, float) and abs(one) <= 1000 for one in given):
-            return "The entries of the list are Python numbers between -1000 and 1000."
+            return "Write Python numbers between -1000 and 1000 into the list."
         return ""
 
     def in_range(gradients):

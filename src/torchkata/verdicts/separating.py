@@ -13,7 +13,7 @@ from torchkata.verdicts.comparing import difference, kind, show
 from torchkata.verdicts.isolation import clean_state
 from torchkata.verdicts.plain import Copier
 
-ROUNDING = 1e-5
+ROUNDING = 4e-6
 
 
 def _unlike(a: object, b: object) -> bool:

@@ -25,6 +25,10 @@ apart = {
 }
 
 
+# %% right: a small number beside a large one
+apart = RIGHT | {"kept": [-0.01, 1000.0], "clamp": [1.0, 1e-5]}
+
+
 # %% right: a gradient that comes back
 apart = RIGHT | {"clamp": [2.0, -2.0, 1.0, -3.0, 0.5], "kept": [-1000]}
 
@@ -115,13 +119,13 @@ apart = RIGHT | {"clamp": 2.0}
 
 
 # %% wrong: a nan
-# says: The entries of the list are Python numbers between -1000 and 1000.
+# says: Write Python numbers between -1000 and 1000 into the list.
 # earns: 0.75 of 1
 apart = RIGHT | {"removed": [float("nan")]}
 
 
 # %% wrong: booleans
-# says: The entries of the list are Python numbers between -1000 and 1000.
+# says: Write Python numbers between -1000 and 1000 into the list.
 # earns: 0.75 of 1
 apart = RIGHT | {"kept": [True, False]}
 
