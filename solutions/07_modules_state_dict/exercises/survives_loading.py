@@ -81,82 +81,85 @@ def two_by_three():
 # %% check="survives-loading" points=1
 """Your test is asked about models whose tensors are kept in different places."""
 with check("survives-loading") as test:
-    right = {
-        "keeps its weight in a Parameter and its bias in a buffer": built(
-            lambda: {"weight": nn.Parameter(two_by_three()), "bias": nn.Buffer(torch.randn(2))},
-            lambda model, x: F.linear(x, model.weight, model.bias),
-        ),
-        "has a non-persistent buffer that is the same in every new model": built(
-            lambda: {"fc": nn.Linear(3, 2), "signs": nn.Buffer(torch.tensor([1.0, -1.0]), persistent=False)},
-            lambda model, x: model.fc(x) * model.signs,
-        ),
-    }
-    wrong = {
-        "keeps its weight in a plain tensor that requires grad": built(
-            lambda: {"weight": two_by_three().requires_grad_()},
-            lambda model, x: F.linear(x, model.weight),
-        ),
-        "keeps its layers in a Python list": built(
-            lambda: {"layers": [nn.Linear(3, 3), nn.Linear(3, 2)]},
-            lambda model, x: model.layers[1](model.layers[0](x).relu()),
-        ),
-    }
+
+    def models():
+        """What each model does, and what builds it; the first two survive."""
+        return {
+            "keeps its weight in a Parameter and its bias in a buffer": built(
+                lambda: {"weight": nn.Parameter(two_by_three()), "bias": nn.Buffer(torch.randn(2))},
+                lambda model, x: F.linear(x, model.weight, model.bias),
+            ),
+            "has a non-persistent buffer that is the same in every new model": built(
+                lambda: {"fc": nn.Linear(3, 2), "signs": nn.Buffer(torch.tensor([1.0, -1.0]), persistent=False)},
+                lambda model, x: model.fc(x) * model.signs,
+            ),
+            "keeps its weight in a plain tensor that requires grad": built(
+                lambda: {"weight": two_by_three().requires_grad_()},
+                lambda model, x: F.linear(x, model.weight),
+            ),
+            "keeps its layers in a Python list": built(
+                lambda: {"layers": [nn.Linear(3, 3), nn.Linear(3, 2)]},
+                lambda model, x: model.layers[1](model.layers[0](x).relu()),
+            ),
+        }
 
     def on_each(survives):
         """Ask about two models that survive and two that don't."""
-        return opinions(survives, right | wrong)
+        return opinions(survives, models())
 
     test("a Parameter, a buffer, a plain tensor, a Python list")
-    observe_scenario(on_each, survives).tells_apart(right, wrong, noun="model")
+    names = list(models())
+    observe_scenario(on_each, survives).tells_apart(names[:2], names[2:], noun="model")
 
     ### BEGIN HIDDEN TESTS
     def tied():
         first = nn.Linear(3, 3)
         return {"first": first, "second": first, "last": nn.Linear(3, 2).requires_grad_(False)}
 
-    hidden_right = {
-        "keeps its layers in a ModuleList and its scales in a ParameterList": built(
-            lambda: {
-                "layers": nn.ModuleList([nn.Linear(3, 3), nn.Linear(3, 2)]),
-                "scales": nn.ParameterList([torch.rand(1), torch.rand(1)]),
-            },
-            lambda model, x: model.layers[1](model.layers[0](x) * model.scales[0]) * model.scales[1],
-        ),
-        "uses one layer twice and has a frozen one": built(
-            tied, lambda model, x: model.last(model.second(model.first(x).relu()))
-        ),
-        "has a plain tensor and a list that are the same in every new model": built(
-            lambda: {"fc": nn.Linear(3, 2), "sizes": [3, 2], "signs": torch.tensor([1.0, -1.0])},
-            lambda model, x: model.fc(x) * model.signs + len(model.sizes),
-        ),
-        "has no parameters": built(
-            lambda: {"mean": nn.Buffer(torch.randn(3))}, lambda model, x: (x - model.mean)[:, :2]
-        ),
-    }
-    hidden_wrong = {
-        "keeps its layers in a Python dict": built(
-            lambda: {"body": nn.Linear(3, 3), "heads": {"a": nn.Linear(3, 2), "b": nn.Linear(3, 2)}},
-            lambda model, x: model.heads["a"](model.body(x)),
-        ),
-        "keeps Parameters in a Python list": built(
-            lambda: {"weights": [nn.Parameter(two_by_three())]}, lambda model, x: F.linear(x, model.weights[0])
-        ),
-        "draws a non-persistent buffer at random": built(
-            lambda: {"fc": nn.Linear(3, 2), "random": nn.Buffer(torch.randn(3, 3), persistent=False)},
-            lambda model, x: model.fc(x @ model.random),
-        ),
-        "draws a plain tensor at random and uses it only where an input is negative": built(
-            lambda: {"fc": nn.Linear(3, 2), "slope": torch.rand(1)},
-            lambda model, x: model.fc(F.prelu(x, model.slope)),
-        ),
-    }
+    def other_models():
+        """What each model does, and what builds it; the first four survive."""
+        return {
+            "keeps its layers in a ModuleList and its scales in a ParameterList": built(
+                lambda: {
+                    "layers": nn.ModuleList([nn.Linear(3, 3), nn.Linear(3, 2)]),
+                    "scales": nn.ParameterList([torch.rand(1), torch.rand(1)]),
+                },
+                lambda model, x: model.layers[1](model.layers[0](x) * model.scales[0]) * model.scales[1],
+            ),
+            "uses one layer twice and has a frozen one": built(
+                tied, lambda model, x: model.last(model.second(model.first(x).relu()))
+            ),
+            "has a plain tensor and a list that are the same in every new model": built(
+                lambda: {"fc": nn.Linear(3, 2), "sizes": [3, 2], "signs": torch.tensor([1.0, -1.0])},
+                lambda model, x: model.fc(x) * model.signs + len(model.sizes),
+            ),
+            "has no parameters": built(
+                lambda: {"mean": nn.Buffer(torch.randn(3))}, lambda model, x: (x - model.mean)[:, :2]
+            ),
+            "keeps its layers in a Python dict": built(
+                lambda: {"body": nn.Linear(3, 3), "heads": {"a": nn.Linear(3, 2), "b": nn.Linear(3, 2)}},
+                lambda model, x: model.heads["a"](model.body(x)),
+            ),
+            "keeps Parameters in a Python list": built(
+                lambda: {"weights": [nn.Parameter(two_by_three())]}, lambda model, x: F.linear(x, model.weights[0])
+            ),
+            "draws a non-persistent buffer at random": built(
+                lambda: {"fc": nn.Linear(3, 2), "random": nn.Buffer(torch.randn(3, 3), persistent=False)},
+                lambda model, x: model.fc(x @ model.random),
+            ),
+            "draws a plain tensor at random and uses it only where an input is negative": built(
+                lambda: {"fc": nn.Linear(3, 2), "slope": torch.rand(1)},
+                lambda model, x: model.fc(F.prelu(x, model.slope)),
+            ),
+        }
 
     def on_others(survives):
         """Ask about further models."""
-        return opinions(survives, hidden_right | hidden_wrong)
+        return opinions(survives, other_models())
 
     test.hidden("further places for a tensor")
-    observe_scenario(on_others, survives).tells_apart(hidden_right, hidden_wrong, noun="model")
+    names = list(other_models())
+    observe_scenario(on_others, survives).tells_apart(names[:4], names[4:], noun="model")
     ### END HIDDEN TESTS
 
 # %% check="survives-loading" points=1
@@ -175,18 +178,21 @@ with check("survives-loading") as test:
                 self.mean = 0.9 * self.mean + 0.1 * x.detach().mean(0)
             return self.fc(x - self.mean)
 
-    right = {
-        "has batch norm and dropout": lambda: nn.Sequential(nn.BatchNorm1d(3), nn.Dropout(0.5), nn.Linear(3, 2)),
-        "assigns a running mean to its buffer": lambda: Measures(nn.Buffer),
-    }
-    wrong = {"keeps a running mean in a plain tensor": lambda: Measures(torch.clone)}
+    def models():
+        """What each model does, and what builds it; the first two survive."""
+        return {
+            "has batch norm and dropout": lambda: nn.Sequential(nn.BatchNorm1d(3), nn.Dropout(0.5), nn.Linear(3, 2)),
+            "assigns a running mean to its buffer": lambda: Measures(nn.Buffer),
+            "keeps a running mean in a plain tensor": lambda: Measures(torch.clone),
+        }
 
     def on_each(survives):
         """Ask about two models that survive and one that doesn't."""
-        return opinions(survives, right | wrong)
+        return opinions(survives, models())
 
     test("batch norm and dropout, and a running mean in a buffer and in a plain tensor")
-    observe_scenario(on_each, survives).tells_apart(right, wrong, noun="model")
+    names = list(models())
+    observe_scenario(on_each, survives).tells_apart(names[:2], names[2:], noun="model")
 
     ### BEGIN HIDDEN TESTS
     def counted(model, x):
@@ -233,30 +239,31 @@ with check("survives-loading") as test:
         def set_extra_state(self, state):
             self.calls = int(state)
 
-    hidden_right = {
-        "counts its calls in a buffer": built(
-            lambda: {"fc": nn.Linear(3, 2), "calls": nn.Buffer(torch.tensor(0))}, counted
-        ),
-        "saves the number of its calls with `get_extra_state`": Extra,
-    }
-    hidden_wrong = {
-        "counts its calls in a plain number": built(lambda: {"fc": nn.Linear(3, 2), "calls": 0}, counted),
-        "keeps its statistics in a Python dict": built(
-            lambda: {"fc": nn.Linear(3, 2), "seen": {"sum": torch.zeros(3)}}, in_dict
-        ),
-        "uses a plain number that it has measured only after five batches": built(
-            lambda: {"fc": nn.Linear(3, 2), "calls": nn.Buffer(torch.tensor(0)), "largest": 0.0}, after_warm_up
-        ),
-        "makes a buffer in train mode that a new model doesn't have": built(lambda: {"fc": nn.Linear(3, 2)}, late),
-        "computes a plain tensor from its weight when it is built": built(
-            stale, lambda model, x: F.linear(x, model.scaled)
-        ),
-    }
+    def other_models():
+        """What each model does, and what builds it; the first two survive."""
+        return {
+            "counts its calls in a buffer": built(
+                lambda: {"fc": nn.Linear(3, 2), "calls": nn.Buffer(torch.tensor(0))}, counted
+            ),
+            "saves the number of its calls with `get_extra_state`": Extra,
+            "counts its calls in a plain number": built(lambda: {"fc": nn.Linear(3, 2), "calls": 0}, counted),
+            "keeps its statistics in a Python dict": built(
+                lambda: {"fc": nn.Linear(3, 2), "seen": {"sum": torch.zeros(3)}}, in_dict
+            ),
+            "uses a plain number that it has measured only after five batches": built(
+                lambda: {"fc": nn.Linear(3, 2), "calls": nn.Buffer(torch.tensor(0)), "largest": 0.0}, after_warm_up
+            ),
+            "makes a buffer in train mode that a new model doesn't have": built(lambda: {"fc": nn.Linear(3, 2)}, late),
+            "computes a plain tensor from its weight when it is built": built(
+                stale, lambda model, x: F.linear(x, model.scaled)
+            ),
+        }
 
     def on_others(survives):
         """Ask about further models."""
-        return opinions(survives, hidden_right | hidden_wrong)
+        return opinions(survives, other_models())
 
     test.hidden("further things that a model may measure")
-    observe_scenario(on_others, survives).tells_apart(hidden_right, hidden_wrong, noun="model")
+    names = list(other_models())
+    observe_scenario(on_others, survives).tells_apart(names[:2], names[2:], noun="model")
     ### END HIDDEN TESTS

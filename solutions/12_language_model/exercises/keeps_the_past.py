@@ -64,11 +64,14 @@ def keeps_the_past(layer: Callable[[Tensor], Tensor]) -> bool:
 # %% check="keeps-the-past" points=1
 """Your test is asked about layers that see the past only, and about layers that see the future."""
 with check("keeps-the-past") as test:
-    weights = torch.randn(4, 8, 8, generator=torch.Generator().manual_seed(0)) / 8**0.5
+
+    def weights(number):
+        """One of four fixed matrices, (8, 8)."""
+        return torch.randn(4, 8, 8, generator=torch.Generator().manual_seed(0))[number] / 8**0.5
 
     def scores_of(x):
         """(B, T, T): how well the query of each position (row) fits the key of each (column); from -4 to 4."""
-        q, k = F.normalize(x @ weights[0], dim=-1), F.normalize(x @ weights[1], dim=-1)
+        q, k = F.normalize(x @ weights(0), dim=-1), F.normalize(x @ weights(1), dim=-1)
         return 4 * q @ k.transpose(1, 2)
 
     def ones(x):
@@ -77,7 +80,7 @@ with check("keeps-the-past") as test:
 
     def attention(x, mask):
         """The mean of what the mask allows."""
-        return scores_of(x).masked_fill(~mask, -torch.inf).softmax(-1) @ x @ weights[2]
+        return scores_of(x).masked_fill(~mask, -torch.inf).softmax(-1) @ x @ weights(2)
 
     def masked_late(x):
         return scores_of(x).softmax(-1).tril() @ x
@@ -85,31 +88,32 @@ with check("keeps-the-past") as test:
     def filled_with_zeros(x):
         return scores_of(x).tril().softmax(-1) @ x
 
-    right = {
-        "masks the scores": lambda x: attention(x, ones(x).tril()),
-        "calls scaled_dot_product_attention with is_causal=True": lambda x: F.scaled_dot_product_attention(
-            x @ weights[0], x @ weights[1], x, is_causal=True
-        ),
-    }
-    wrong = {
-        "has one diagonal too many in its mask": lambda x: attention(x, ones(x).tril(1)),
-        "masks after the softmax, so that the future counts in its denominators": masked_late,
-        "fills the masked scores with 0 in place of -inf": filled_with_zeros,
-    }
+    def layers():
+        """What each layer does, and the layer; the first two are right."""
+        return {
+            "masks the scores": lambda x: attention(x, ones(x).tril()),
+            "calls scaled_dot_product_attention with is_causal=True": lambda x: F.scaled_dot_product_attention(
+                x @ weights(0), x @ weights(1), x, is_causal=True
+            ),
+            "has one diagonal too many in its mask": lambda x: attention(x, ones(x).tril(1)),
+            "masks after the softmax, so that the future counts in its denominators": masked_late,
+            "fills the masked scores with 0 in place of -inf": filled_with_zeros,
+        }
 
     def on_each(keeps_the_past):
         """Ask about two right layers and three wrong ones."""
-        return opinions(keeps_the_past, right | wrong)
+        return opinions(keeps_the_past, layers())
 
     test("attention with a right mask, and with three wrong ones")
-    observe_scenario(on_each, keeps_the_past).tells_apart(right, wrong, noun="layer")
+    names = list(layers())
+    observe_scenario(on_each, keeps_the_past).tells_apart(names[:2], names[2:], noun="layer")
 
     ### BEGIN HIDDEN TESTS
     def by_hand(x):
         """Attention position by position, with the keys and values so far."""
-        q, keys, values, rows = x @ weights[0], [], [], []
+        q, keys, values, rows = x @ weights(0), [], [], []
         for t in range(x.shape[1]):
-            keys.append(x[:, t] @ weights[1])
+            keys.append(x[:, t] @ weights(1))
             values.append(x[:, t])
             fits = (torch.stack(keys, 1) * q[:, t, None]).sum(-1).softmax(-1)
             rows.append((fits[..., None] * torch.stack(values, 1)).sum(1))
@@ -124,7 +128,7 @@ with check("keeps-the-past") as test:
     def convolved(x, before, after):
         """Three neighbouring positions, weighted."""
         padded = F.pad(x.transpose(1, 2), (before, after))
-        return F.conv1d(padded, weights[:3].permute(1, 2, 0)).transpose(1, 2)
+        return F.conv1d(padded, torch.stack([weights(0), weights(1), weights(2)], 2)).transpose(1, 2)
 
     def blocks(x, masks):
         """A block for each mask: a norm over the features, attention, and one more norm."""
@@ -141,7 +145,7 @@ with check("keeps-the-past") as test:
     def in_pairs(x):
         first = torch.arange(x.shape[1]) // 2 * 2
         second = (first + 1).clamp(max=x.shape[1] - 1)
-        return (x[:, first] + x[:, second]) @ weights[0]
+        return (x[:, first] + x[:, second]) @ weights(0)
 
     def first_ones(x):
         mask = ones(x).tril()
@@ -161,7 +165,7 @@ with check("keeps-the-past") as test:
 
     def reflected(x):
         before = torch.cat([x[:, 1:2], x], 1)[:, : x.shape[1]]
-        return x @ weights[0] + before @ weights[1]
+        return x @ weights(0) + before @ weights(1)
 
     def in_windows(x):
         place = torch.arange(x.shape[1])
@@ -170,31 +174,32 @@ with check("keeps-the-past") as test:
         mask[last[:, None] & last] = True
         return attention(x, mask)
 
-    hidden_right = {
-        "works through the positions in a loop and keeps their keys and values": by_hand,
-        "subtracts the largest of all scores, so that its rounding depends on the future": shifted,
-        "pads its convolution on the left": lambda x: convolved(x, 2, 0),
-        "has three blocks with norms over the features": lambda x: blocks(x, [ones(x).tril()] * 3),
-        "averages all positions so far": so_far,
-        "looks at no other position": lambda x: (x @ weights[0]).relu() @ weights[1],
-    }
-    hidden_wrong = {
-        "pads its convolution on both sides": lambda x: convolved(x, 1, 1),
-        "pads its convolution by reflection, so that the first position sees the second": reflected,
-        "has windows of ten positions and no mask in the short window at the end": in_windows,
-        "normalises over the positions": over_time,
-        "adds up the positions in pairs": in_pairs,
-        "lets the first eight positions see each other": first_ones,
-        "lets the first position, which has no key, see all positions": strict,
-        "has a mask for 16 positions only": short_mask,
-        "subtracts only 6 from the future's scores": weak,
-        "sees one position ahead between two norms over the features": lambda x: blocks(x, [ones(x).tril(1)]),
-    }
+    def other_layers():
+        """What each layer does, and the layer; the first six are right."""
+        return {
+            "works through the positions in a loop and keeps their keys and values": by_hand,
+            "subtracts the largest of all scores, so that its rounding depends on the future": shifted,
+            "pads its convolution on the left": lambda x: convolved(x, 2, 0),
+            "has three blocks with norms over the features": lambda x: blocks(x, [ones(x).tril()] * 3),
+            "averages all positions so far": so_far,
+            "looks at no other position": lambda x: (x @ weights(0)).relu() @ weights(1),
+            "pads its convolution on both sides": lambda x: convolved(x, 1, 1),
+            "pads its convolution by reflection, so that the first position sees the second": reflected,
+            "has windows of ten positions and no mask in the short window at the end": in_windows,
+            "normalises over the positions": over_time,
+            "adds up the positions in pairs": in_pairs,
+            "lets the first eight positions see each other": first_ones,
+            "lets the first position, which has no key, see all positions": strict,
+            "has a mask for 16 positions only": short_mask,
+            "subtracts only 6 from the future's scores": weak,
+            "sees one position ahead between two norms over the features": lambda x: blocks(x, [ones(x).tril(1)]),
+        }
 
     def on_others(keeps_the_past):
         """Ask about further layers."""
-        return opinions(keeps_the_past, hidden_right | hidden_wrong)
+        return opinions(keeps_the_past, other_layers())
 
     test.hidden("layers that leak little, seldom, or not at all")
-    observe_scenario(on_others, keeps_the_past).tells_apart(hidden_right, hidden_wrong, noun="layer")
+    names = list(other_layers())
+    observe_scenario(on_others, keeps_the_past).tells_apart(names[:6], names[6:], noun="layer")
     ### END HIDDEN TESTS
