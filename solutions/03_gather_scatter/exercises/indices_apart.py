@@ -149,21 +149,23 @@ with check("indices-apart") as test:
 
     def of_index(given):
         """What is wrong with a pair of an index and a list, or ""."""
-        if not is_list(given, 2, 2) or not is_list(given[0], 1, 20) or not are_ints(given[0], 2):
+        lists = is_list(given, 2, 2) and all(isinstance(one, (list, tuple)) for one in given)
+        if not lists or not is_list(given[0], 1, 20) or not are_ints(given[0], 2):
             return "Write a tuple of two lists, and in the first of them 1 to 20 ints from 0 to 2."
-        if not is_list(given[1], 1, 20) or not are_numbers(given[1]):
-            return "The second list contains Python numbers between -1000 and 1000."
         return ""
+
+    def of_second(given):
+        return "" if are_numbers(given[1]) else "Write Python numbers between -1000 and 1000 in the second list."
 
     def of_largest(given):
         if outside := of_index(given):
             return outside
-        return "" if len(given[0]) == len(given[1]) else "The two lists must have the same length."
+        return of_second(given) if len(given[0]) == len(given[1]) else "The two lists must have the same length."
 
     def of_slopes(given):
         if outside := of_index(given):
             return outside
-        return "" if len(given[1]) == 3 else "There are three factors, one for each cell."
+        return of_second(given) if len(given[1]) == 3 else "Write three factors, one for each cell."
 
     def unpacked(*functions):
         """The functions, each of a tuple of arguments."""

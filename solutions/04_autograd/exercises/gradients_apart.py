@@ -153,11 +153,11 @@ with check("gradients-apart") as test:
         """What is wrong with an input for "float", or ""."""
         dtypes = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
         if not torch.is_tensor(given) or given.dtype not in dtypes or given.layout != torch.strided:
-            return "Write a dense tensor of dtype float16, bfloat16, float32 or float64."
+            return "Write a dense tensor of 1 to 20 numbers, of dtype float16, bfloat16, float32 or float64."
         if given.requires_grad:
             return "Write a tensor that doesn't require grad."
         if not 1 <= given.numel() <= 20 or not given.abs().le(1000).all():
-            return "The tensor has 1 to 20 numbers between -1000 and 1000."
+            return "Write a tensor of 1 to 20 numbers between -1000 and 1000."
         return ""
 
     def of_number(given):

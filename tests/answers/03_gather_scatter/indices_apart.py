@@ -117,6 +117,24 @@ apart = RIGHT | {"largest": None}
 apart = RIGHT | {"largest": ([0, 1], [-1.0])}
 
 
+# %% wrong: one number more than the longest index
+# says: The two lists must have the same length.
+# earns: 1.5 of 2
+apart = RIGHT | {"largest": ([0] * 20, [-1.0] * 21)}
+
+
+# %% wrong: a tensor for the second list
+# says: Write a tuple of two lists, and in the first of them 1 to 20 ints from 0 to 2.
+# earns: 1.5 of 2
+apart = RIGHT | {"largest": ([0], torch.tensor([-1.0]))}
+
+
+# %% wrong: no factors
+# says: Write three factors, one for each cell.
+# earns: 1.5 of 2
+apart = RIGHT | {"slopes": ([0], [])}
+
+
 # %% wrong: no index
 # says: Write a tuple of two lists, and in the first of them 1 to 20 ints from 0 to 2.
 # earns: 1.5 of 2
@@ -124,7 +142,7 @@ apart = RIGHT | {"largest": [-1.0, -2.0]}
 
 
 # %% wrong: infinitely small numbers
-# says: The second list contains Python numbers between -1000 and 1000.
+# says: Write Python numbers between -1000 and 1000 in the second list.
 # earns: 1.5 of 2
 apart = RIGHT | {"largest": ([0], [-math.inf])}
 
@@ -137,7 +155,7 @@ apart = RIGHT | {"slopes": ([1, 1, 1], [1.0, 10.0, 100.0])}
 
 
 # %% wrong: as many factors as numbers
-# says: There are three factors, one for each cell.
+# says: Write three factors, one for each cell.
 # earns: 1.5 of 2
 apart = RIGHT | {"slopes": ([1, 1], [1.0, 10.0])}
 

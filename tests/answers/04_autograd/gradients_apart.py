@@ -34,13 +34,13 @@ apart = RIGHT | {"float": None}
 
 
 # %% wrong: a tensor of ints
-# says: Write a dense tensor of dtype float16, bfloat16, float32 or float64.
+# says: Write a dense tensor of 1 to 20 numbers, of dtype float16, bfloat16, float32 or float64.
 # earns: 0.75 of 1
 apart = RIGHT | {"float": torch.tensor([1, 2, 3])}
 
 
 # %% wrong: a sparse tensor
-# says: Write a dense tensor of dtype float16, bfloat16, float32 or float64.
+# says: Write a dense tensor of 1 to 20 numbers, of dtype float16, bfloat16, float32 or float64.
 # earns: 0.75 of 1
 apart = RIGHT | {"float": torch.ones(3, dtype=torch.float64).to_sparse()}
 
@@ -52,13 +52,19 @@ apart = RIGHT | {"float": torch.ones(3, dtype=torch.float64, requires_grad=True)
 
 
 # %% wrong: too many numbers
-# says: The tensor has 1 to 20 numbers between -1000 and 1000.
+# says: Write a tensor of 1 to 20 numbers between -1000 and 1000.
 # earns: 0.75 of 1
 apart = RIGHT | {"float": torch.ones(21).double()}
 
 
+# %% wrong: so many numbers that the check doesn't get them
+# says: Write a dense tensor of 1 to 20 numbers, of dtype float16, bfloat16, float32 or float64.
+# earns: 0.75 of 1
+apart = RIGHT | {"float": torch.ones(10**7, dtype=torch.float64)}
+
+
 # %% wrong: an infinite number
-# says: The tensor has 1 to 20 numbers between -1000 and 1000.
+# says: Write a tensor of 1 to 20 numbers between -1000 and 1000.
 # earns: 0.75 of 1
 apart = RIGHT | {"float": torch.tensor([math.inf], dtype=torch.float64)}
 
