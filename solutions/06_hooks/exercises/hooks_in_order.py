@@ -114,7 +114,7 @@ with check("hooks-in-order") as test:
                     "You let backward run in forward order. The chain rule needs the last layer's gradient first, so "
                     "b.bwd comes before a.bwd.": "a.bwd b.bwd",
                     "You closed the container before its layers. net.bwd reports the gradient of net's input, which is "
-                    "a's input, so net.bwd can't fire before a is done.": "net.bwd a.bwd",
+                    "a's input, so net.bwd can't fire before a.bwd.": "net.bwd a.bwd",
                     "A tensor hook gets the gradient before it is added to .grad, and a post-accumulate hook runs "
                     "afterwards. So w.grad comes before w.acc.": "w.acc w.grad",
                     "The gradient of a.weight is computed from the gradient of a's output, which b passes back. So "

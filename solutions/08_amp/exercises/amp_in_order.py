@@ -148,6 +148,14 @@ with check("amp-in-order") as test:
                 lines_of_pieces,
                 pieces_work,
                 {
+                    "`step` comes before a backward here. It needs the gradients of both pieces.": [
+                        "step first",
+                        "step second",
+                    ],
+                    "`clip` comes before a backward here, so it doesn't see the gradient of that piece.": [
+                        "clip first",
+                        "clip second",
+                    ],
                     "`unscale_` comes before a backward here. That backward adds a gradient in scaled units. Unscale "
                     "after both pieces.": ["unscale first", "unscale second"],
                     "You clip before `unscale_`, so the norm is measured on gradients that are still multiplied by the "
@@ -155,8 +163,8 @@ with check("amp-in-order") as test:
                     "`step` comes before `unscale_` here. It then unscales the gradients itself, and `unscale_` "
                     "comes too late.": "step unscale",
                     "You clip after `step`, which has used the gradients as they were.": "step clip",
-                    "`update` comes before `step` here. It changes the scale and forgets that the gradients are "
-                    "unscaled, so it must be the last line.": "update step",
+                    "`update` comes before `step` here. It ends the scaler's step: it may change the scale, and it "
+                    "forgets what `unscale_` has done. So it must be the last line.": "update step",
                 },
             ),
             "schedule": ordering(
@@ -171,6 +179,8 @@ with check("amp-in-order") as test:
                     "looks for that.": "update step",
                     "`old_scale` is read after `update` here. Then it is the new scale, and the comparison doesn't see "
                     "that a step was skipped.": "update old",
+                    "`schedule` comes before `old` here. In the first batch there is no `old_scale` yet to compare "
+                    "with.": "schedule old",
                     "`schedule` comes before `update` here. Only `update` makes the scale smaller after a skipped "
                     "step, so the comparison comes too early.": "schedule update",
                 },

@@ -72,8 +72,8 @@ with check("format-limits") as test:
         return text
 
     fp16_underflow = (
-        "The smallest positive fp16 number is 2**-24, about 6e-8. 4e-8 is nearer to it than to 0; only what is below "
-        "half of it becomes 0. That is what loss scaling is for."
+        "The smallest positive fp16 number is 2**-24, about 6e-8. 4e-8 is nearer to it than to 0; only what is at "
+        "most half of it becomes 0. That is what loss scaling is for."
     )
     fp16_integers = (
         "fp16 has 11 significant bits: odd integers above 2048 do not exist. 2051 is half-way between 2050 and 2052, "

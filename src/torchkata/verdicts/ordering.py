@@ -54,7 +54,7 @@ def what_is_out_of_order(item: Ordering, given: object) -> str:
         return f"Write a list of names, such as {show(names[:2])}."
     for n, name in enumerate(given):
         if name not in names:
-            return f"No line is called {show(name, 40)}. The names are {', '.join(names)}."
+            return f"{show(name, 40)} is none of the names, which are {', '.join(names)}."
         if name in given[:n]:
             return f"Your list has {name} twice. Each name may be in it once."
     if _works(item, list(given)):

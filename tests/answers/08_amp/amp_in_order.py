@@ -40,6 +40,24 @@ orders = RIGHT | {"pieces": ["first", "second", "clip", "unscale", "step", "upda
 orders = RIGHT | {"pieces": ["first", "second", "step", "unscale", "clip", "update"]}
 
 
+# %% wrong: clips before there is a gradient
+# says: `clip` comes before a backward here, so it doesn't see the gradient of that piece.
+# earns: 0.5 of 1
+orders = RIGHT | {"pieces": ["clip", "first", "second", "unscale", "step", "update"]}
+
+
+# %% wrong: a step for each piece
+# says: `step` comes before a backward here. It needs the gradients of both pieces.
+# earns: 0.5 of 1
+orders = RIGHT | {"pieces": ["first", "unscale", "clip", "step", "second", "update"]}
+
+
+# %% wrong: the schedule of the batch before
+# says: `schedule` comes before `old` here. In the first batch there is no `old_scale` yet to compare with.
+# earns: 0.5 of 1
+orders = RIGHT | {"schedule": ["schedule", "old", "zero", "backward", "step", "update"]}
+
+
 # %% wrong: clips after the step
 # says: You clip after `step`, which has used the gradients as they were.
 # earns: 0.5 of 1
@@ -48,7 +66,7 @@ orders = RIGHT | {"pieces": ["first", "second", "unscale", "step", "clip", "upda
 
 
 # %% wrong: updates before the step
-# says: `update` comes before `step` here. It changes the scale and forgets that the gradients are unscaled
+# says: `update` comes before `step` here. It ends the scaler's step: it may change the scale, and it forgets what
 # earns: 0.5 of 1
 # lesson
 orders = RIGHT | {"pieces": ["first", "second", "unscale", "clip", "update", "step"]}

@@ -28,7 +28,7 @@ survivors = {
 
 
 # %% wrong: everything below the smallest number becomes 0
-# says: 4e-8 is nearer to it than to 0; only what is below half of it becomes 0.
+# says: 4e-8 is nearer to it than to 0; only what is at most half of it becomes 0.
 # earns: 0.8 of 1
 # lesson
 survivors = RIGHT | {"fp16(4e-8) == 0": True}
