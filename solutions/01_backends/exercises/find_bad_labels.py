@@ -17,7 +17,7 @@
 # - `labels` may have any shape. Its dtype is int64 or uint8, the two that cross_entropy accepts; other dtypes raise
 #   TypeError.
 #
-# So the result is empty exactly when `F.cross_entropy` on the CPU raises no IndexError; the check compares the two.
+# So the result is empty exactly when `F.cross_entropy` on the CPU raises no IndexError.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -263,26 +263,10 @@ with check("find-bad-labels") as test:
     )
     seen.returns(reference(huge, 3))
 
-    def refused(labels, num_classes, ignore_index):
-        """Whether F.cross_entropy raises an IndexError for these labels."""
-        logits = torch.zeros(len(labels), num_classes)
-        try:
-            F.cross_entropy(logits, labels, ignore_index=ignore_index)
-        except IndexError:
-            return True
-        return False
-
-    def emptiness(bad_labels, batches, num_classes, ignore_index):
-        """Whether anything is found in each of many rows of labels."""
-        return [len(bad_labels(labels, num_classes, ignore_index)) for labels in batches]
-
-    test.hidden("random labels: empty exactly where F.cross_entropy raises no IndexError")
+    test.hidden("random labels")
     g = torch.Generator().manual_seed(7)
     for classes, ignored in ((6, -100), (6, -1), (5, 2), (6, 6)):
-        some_labels = torch.randint(-2, classes + 2, (8, 2), generator=g)
-        seen = observe_scenario(emptiness, bad_labels, some_labels, classes, ignored)
-        differ = [bool(n) != refused(row, classes, ignored) for n, row in zip(seen.value, some_labels, strict=True)]
-        seen.that(not any(differ), "Your verdict differs from F.cross_entropy on the CPU.")
+        judge(torch.randint(-2, classes + 2, (8, 2), generator=g), classes, ignored)
     ### END HIDDEN TESTS
 
 # %% check="find-bad-labels" points=1

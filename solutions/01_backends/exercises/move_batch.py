@@ -427,16 +427,13 @@ with check("move-batch") as test:
     )
 
     def with_accelerator(move):
-        """Move a batch to this machine's accelerator, if it has one: do the values arrive?"""
-        if not torch.accelerator.is_available():
-            return [True, True]
-        device = torch.accelerator.current_accelerator()
+        """Move a batch to this machine's accelerator, if it has one, and bring what came there back."""
         batch = {"x": torch.arange(6.0), "y": [torch.tensor([3, 1])]}
-        pairs = zip(leaves(batch), leaves(move(batch, device)), strict=False)
-        return [told(new).get("device") == device.type and torch.equal(new.cpu(), old) for old, new in pairs]
+        if not torch.accelerator.is_available():
+            return leaves(batch)
+        device = torch.accelerator.current_accelerator()
+        return [new.cpu() for new in leaves(move(batch, device)) if told(new).get("device") == device.type]
 
     test.hidden("the values arrive on the accelerator, where there is one")
-    observe_scenario(with_accelerator, move).returns(
-        [True, True], because="On the accelerator the values are not those of the batch."
-    )
+    observe_scenario(with_accelerator, move).returns([torch.arange(6.0), torch.tensor([3, 1])])
     ### END HIDDEN TESTS

@@ -226,7 +226,7 @@ with check("snapshot-weights") as test:
     left_alone(seen)
 
     def two_snapshots(snapshot):
-        """Two snapshots with training in between; the first is loaded, the second overwritten."""
+        """Two snapshots with training in between; then the first is loaded."""
         model = small_model()
         first = snapshot(model)
         first_before = noted(first)
@@ -234,14 +234,10 @@ with check("snapshot-weights") as test:
         second, trained = snapshot(model), noted(model.state_dict())
         second_before, first_after = noted(second), noted(first)
         model.load_state_dict(first)
-        second_after = noted(second)
-        for value in second.values():
-            value.zero_()
         return {
             "first": [first_before, first_after],
             "trained": trained,
-            "second": [second_before, second_after],
-            "loaded": noted(model.state_dict()),
+            "second": [second_before, noted(second)],
         }
 
     test.hidden("two snapshots are independent of each other, and of load_state_dict")
@@ -250,7 +246,6 @@ with check("snapshot-weights") as test:
     seen.that(second == seen["trained"], "The second snapshot does not hold the model's later weights.")
     seen.that(first == first_later, "A later snapshot changed an earlier one.", stage="aliasing")
     seen.that(second == second_later, "load_state_dict on the model changed the snapshot.", stage="aliasing")
-    seen.that(first == seen["loaded"], "Writing into the snapshot changed the model.", stage="aliasing")
 
     def on_another_device(snapshot):
         """The devices of a snapshot of a model on the meta device."""

@@ -353,10 +353,10 @@ with check("interp-operator") as test:
         "operations.",
         when=lambda seen: any(word in str(seen.value) for word in ("numpy", "fake tensor", "data-dependent", "item")),
     )
+    said = [seen.value[name].partition("\n")[0] for name in failed]
     seen.that(
         not failed,
-        f"`opcheck` fails in {', '.join(failed)}: it runs forward and backward as the compiler does, without numbers, "
-        "and compares.",
+        f"`opcheck` runs forward and backward as the compiler does, and fails in {', '.join(failed)}: {' '.join(said)}",
         through_numpy,
     )
 
@@ -364,7 +364,7 @@ with check("interp-operator") as test:
     def compiled(interp, x, xp, fp, dynamic):
         """Compile a function that uses interp; value and gradients, as it is and compiled."""
 
-        operator, found = torch.ops.kata.interp.default, []
+        operator, found = torch.ops.kata.interp.default, {"as it is": [], "compiled": []}
 
         def used(x, xp, fp):
             return operator(2 * x, xp, fp) + 1
@@ -372,10 +372,10 @@ with check("interp-operator") as test:
         with torch.overrides._pop_mode_temporarily(), torch.utils._python_dispatch._disable_current_modes():
             graph = torch.compile(used, backend="aot_eager", fullgraph=True, dynamic=dynamic)
             for some_x in (x, torch.cat([x, x + 0.125])):
-                for function in (used, graph):
+                for kind, function in (("as it is", used), ("compiled", graph)):
                     out = function(some_x, xp, fp)
                     grads = torch.autograd.grad((out * (some_x + 5)).sum(), (x, fp), materialize_grads=True)
-                    found.append([out.detach().clone(), *grads])
+                    found[kind].append([out.detach().clone(), *grads])
         return found
 
     for dynamic in (False, True):
@@ -385,10 +385,8 @@ with check("interp-operator") as test:
             *known,
             mistake("torch.compile doesn't accept it as one graph, forward and backward: {detail}", stage="raised"),
         )
-        eager, of_graph, eager_of_two, of_graph_of_two = seen.value
-        for ours, theirs in ((of_graph, eager), (of_graph_of_two, eager_of_two)):
-            same = all(a.dtype == b.dtype and torch.allclose(a, b) for a, b in zip(ours, theirs, strict=True))
-            seen.that(same, "The compiled function gives different values or gradients.")
+        as_it_is = seen["as it is"]
+        seen.returns({"as it is": as_it_is, "compiled": as_it_is})
     ### END HIDDEN TESTS
 
 # %% check="interp-operator" points=1

@@ -266,10 +266,7 @@ with check("log-cosh-second-order") as test:
     test.hidden("a gradient penalty")
     w = torch.randn(4, 2, dtype=torch.float64, requires_grad=True)
     data = (matrix / 5).requires_grad_()
-    observe_scenario(penalty, log_cosh, w, data).returns(
-        penalty(lambda x: torch.log(torch.cosh(x)), w, data),
-        because="A gradient penalty through log_cosh gets the wrong gradient.",
-    )
+    observe_scenario(penalty, log_cosh, w, data).returns(penalty(lambda x: torch.log(torch.cosh(x)), w, data))
 
     test.hidden("many values")
     x = torch.cat([torch.linspace(-12, 12, 241, dtype=torch.float64), torch.tensor([-1e4, 700, -711, 1e3]).double()])

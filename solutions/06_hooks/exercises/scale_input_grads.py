@@ -346,11 +346,7 @@ with check("scale-input-grads") as test:
     (beside,) = torch.autograd.grad((2 * x).pow(3).sum() + x.square().sum(), x)
     seen.that(
         same(seen["x"], 3 * through + beside),
-        "The gradient of x must be factor times the part through the module, plus the part around it.",
-        mistake(
-            "A gradient that reaches x around the module was also scaled. Hook the module, not the input tensor.",
-            when=lambda seen: not same(seen["x"], through + beside),
-        ),
+        "A gradient that reaches x around the module was also scaled. Hook the module, not the input tensor.",
         stage="gradient",
     )
 
@@ -430,7 +426,6 @@ with check("scale-input-grads") as test:
         "The gradient of the module's own weight must be as it is without the hook.",
         stage="gradient",
     )
-    seen.that(seen["x"].dtype == x.dtype, "The dtype of the gradient must stay as it is.", stage="dtype")
     seen.that(same(seen["again"], layer(x)) and not seen["again"].requires_grad, "Under no_grad nothing may change.")
 
     def to_nothing(scale, x):

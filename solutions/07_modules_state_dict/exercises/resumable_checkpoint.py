@@ -192,7 +192,9 @@ with check("resumable-checkpoint") as test:
         undisturbed = "Saving disturbed the run that saves: from then on its numbers are different."
         seen.that(
             same_end(seen["resumed"], seen["went on"]),
-            "The run that was resumed does not continue as the one that was not stopped.",
+            "The run that was resumed does not continue as the one that was not stopped, although weights, moments, "
+            "learning rate and generator are right after loading. So load_checkpoint changes something else, such as "
+            "the train/eval flag.",
             mistake(undisturbed, when=lambda seen: same_end(seen["resumed"], seen["straight"])),
             mistake(
                 "After loading, the weights are not those that were saved.",

@@ -364,26 +364,23 @@ with check("sinusoidal-positions") as test:
     test.hidden("gradients pass to x; a deep copy works; x stays as it was")
     seen = observe_scenario(with_gradient, SinusoidalPositions, x.clone().requires_grad_()).expecting(
         mistake("x was changed in place.", raises="leaf Variable that requires grad"),
-        mistake("The table has a graph: a module with it can't be copied.", raises="graph leaves"),
     )
     seen.returns(x + table, rtol=0, atol=1e-5)
     seen.gives_gradients({0: incoming_gradient(x)})
 
-    def loaded(answer, short, long):
-        """Load the state_dict of a model with a short table into one with a long table."""
-        models = [nn.Sequential(nn.Embedding(3, 6), answer(6, max_len=n), nn.Linear(6, 2)) for n in (short, long)]
+    def loads(answer, saved, own):
+        """Load the state_dict of a model with one max_len into a model with another one."""
+        models = [nn.Sequential(nn.Embedding(3, 6), answer(6, max_len=n), nn.Linear(6, 2)) for n in (saved, own)]
         try:
             models[1].load_state_dict(models[0].state_dict())
         except RuntimeError:
-            return {"loads": False}
-        indices = torch.zeros(1, short - 1, dtype=torch.int64)
-        return {"loads": True, "same": torch.equal(models[0](indices), models[1](indices))}
+            return False
+        return True
 
-    for short, long in ((4, 9), (9, 4)):
+    for lengths in ((4, 9), (9, 4)):
         test.hidden("a checkpoint loads into a model of another max_len")
-        seen = observe_scenario(loaded, SinusoidalPositions, min(short, long), max(short, long))
-        seen.that(seen["loads"], saved, stage="rule")
-        seen.that(seen["same"], "With the same weights both models must give the same.")
+        seen = observe_scenario(loads, SinusoidalPositions, *lengths)
+        seen.that(seen.value, saved, stage="rule")
 
     def used_twice(answer, x):
         """Call one module twice and another one once."""

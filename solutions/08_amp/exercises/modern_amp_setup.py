@@ -287,31 +287,28 @@ with check("modern-amp-setup") as test:
     judge_cpu(observe_scenario(on_cpu, make_amp, "cpu:0", torch.float16).expecting(index), "torch.float16")
 
     def many_regions(make_amp, *wish):
-        """Two regions, one in the other, twice; and a gradient. What is on after each step."""
+        """Two regions, one in the other, twice. What is on after each step."""
         with on_machine(cuda=False, bf16=False):
             autocast, _, kinds = unpacked(make_amp(*wish))
             if kinds != ["callable", "GradScaler"]:
                 return {"kinds": kinds}
-            lin, x, on = nn.Linear(2, 2), torch.ones(2, 2), []
+            on = []
             for _ in range(2):
                 with autocast():
                     on.append(torch.is_autocast_enabled("cpu"))
                     with autocast():
                         on.append(torch.is_autocast_enabled("cpu"))
-                        out = lin(x)
                     on.append(torch.is_autocast_enabled("cpu"))
                 on.append(torch.is_autocast_enabled("cpu"))
-            out.sum().backward()
-            return {"kinds": kinds, "on": on, "dtypes": [str(out.dtype), str(lin.weight.grad.dtype)]}
+            return {"kinds": kinds, "on": on}
 
-    test.hidden("fresh regions, one inside the other; a gradient afterwards")
+    test.hidden("fresh regions, one inside the other")
     reused = "autocast() must return a new context each time, so that regions can follow and contain each other."
     seen = observe_scenario(many_regions, make_amp, "cpu").expecting(
         mistake(reused, raises="generator|reentrant|args|func|enter|context")
     )
     judge_kinds(seen)
     seen.that(seen["on"] == [True, True, True, False] * 2, reused)
-    seen.that(seen["dtypes"] == ["torch.bfloat16", "torch.float32"], f"The dtypes are {seen['dtypes']}.", stage="dtype")
 
     test.hidden("float32 switches both off; other dtypes are refused")
     seen = observe_scenario(on_cpu, make_amp, "cpu", torch.float32)

@@ -341,10 +341,7 @@ with check("fine-tune-head") as test:
         statistics = (
             "The frozen body drifts, because in train mode batch norm updates its statistics whatever requires_grad is."
         )
-        seen.that(
-            not any(name.endswith(("running_mean", "running_var", "tracked")) for name in seen["moved"]), statistics
-        )
-        seen.that(not seen["moved"], "A parameter of the frozen body differs from the checkpoint.")
+        seen.that(not seen["moved"], statistics)
         seen.that(
             seen["off"] < 1e-4,
             "The outputs of the frozen body differ from its outputs in eval mode with the checkpoint's statistics.",
@@ -382,7 +379,7 @@ with check("fine-tune-head") as test:
     x = ((torch.arange(48) * 29 % 53) / 26 - 1).reshape(8, 6)
     for old, classes in ((4, 3), (4, 4), (3, 1)):
         seen = observe_scenario(prepared, prepare, Backbone, old, classes, 0.25, 0.125, torch.float32, x)
-        seen.expecting(size).that(seen["linear"] and seen["names"], "Something is wrong with the new head.")
+        seen.expecting(size).that(seen["linear"] and seen["names"], "", FIRST_CHECK_FIRST)
         seen.that(not seen["shared"], "The model's tensors share memory with the checkpoint.", stage="aliasing")
         seen.that(seen["state"], "The checkpoint was changed.", stage="arguments")
 

@@ -245,9 +245,7 @@ with check("causal-attention") as test:
     seen = observe(causal_attention, q, k, v, valid)
     seen.returns(by_position(q, k, v, valid).float(), FIRST_CHECK_FIRST, rtol=1e-4, atol=1e-5)
     by_hand = not any("scaled_dot_product" in name for name in seen.op_names())
-    seen.that(
-        by_hand, "Your code breaks the rule of this exercise. See the first check.", FIRST_CHECK_FIRST, stage="rule"
-    )
+    seen.that(by_hand, "", FIRST_CHECK_FIRST, stage="rule")
 
     test("padding in front: the first queries of the second text have no key, and give zeros")
     in_front = torch.tensor([[1, 1, 0, 1, 1], [0, 0, 1, 1, 0]]) > 0

@@ -348,7 +348,10 @@ with check("find-exploder") as test:
             "on a container.",
             when=lambda seen: seen.value[0] in ("0", ""),
         ),
-        because="The sum in module 0 is too large, and the first module without children that shows it is 1: {detail}.",
+        because=(
+            "The sum in module 0 is too large, and the first module without children whose output shows it is 1: "
+            "{detail}."
+        ),
         rtol=1e-4,
         atol=0.0,
     )

@@ -175,10 +175,8 @@ with check("write-on") as test:
     judge(seen, {1: 0.45, 3: 0.2, 4: 0.12})
 
     test("equal states of the generator give equal texts, and it goes on from call to call")
-    other = observe_scenario(drawn, write_on, 8, 40, 0.7, 1.0).expecting(nothing_left)
     seen.that(torch.equal(seen["once more"], seen["again"]), "The same state of the generator gave another text.")
     seen.that(not torch.equal(seen["went on"], seen["again"]), "The second text with one generator is the first again.")
-    other.that(not torch.equal(other["text"], seen["text"][:42]), "Another generator gave the same text.")
 
     ### BEGIN HIDDEN TESTS
     test.hidden("a tiny top_p, and 1")
@@ -230,7 +228,6 @@ with check("write-on") as test:
         expected = list(prompt)
         for _ in range(n):
             expected.append((expected[-1] * 3 + 1) % 7)
-        windows_shown = [[expected[max(0, end - length) : end]] for end in range(len(prompt), len(prompt) + n)]
         text = seen["text"]
         seen.that(
             isinstance(text, Tensor) and text.shape == (len(expected),) and text.dtype == torch.int64,
@@ -242,19 +239,16 @@ with check("write-on") as test:
             "The model must be called with int64 ids. one_hot, for example, accepts no other dtype.",
             stage="dtype",
         )
+        ends = range(len(prompt), len(prompt) + n)
         seen.that(
-            seen["shown"] == windows_shown,
+            seen["shown"] == [[text[max(0, end - length) : end].tolist()] for end in ends],
             "The model must see the LAST `length` ids.",
             mistake(
                 "Call the model once for each new id.",
                 when=lambda seen, n=n: len(seen["shown"]) != n,
             ),
         )
-        seen.that(
-            text.tolist() == expected,
-            "The text doesn't follow from the logits of the last position.",
-            mistake(greedy, when=lambda seen: not seen.args[-1]),
-        )
+        seen.that(text.tolist() == expected, "The text doesn't follow from the logits of the last position.")
         seen.that(not seen["tracked"], "Your code built a graph. Run the model under no_grad.", stage="gradient")
         seen.that(seen["recording"], "After the call, gradients are no longer recorded.", stage="gradient")
         seen.leaves_arguments_alone()

@@ -315,6 +315,7 @@ number_reused = (
     "A storage that existed before may die during the call, and its number is given to a new one. The number is good "
     "only for as long as you keep a StorageWeakRef."
 )
+here = "These are not the bytes of the storages that are alive."
 single_number = "A tensor of a single number also takes memory, four bytes in float32. Your result leaves it out."
 in_lists = "An operation may return a list or a tuple of tensors (topk, torch._foreach_mul): look inside it."
 
@@ -403,7 +404,7 @@ with check("peak-ledger") as test:
     judge_numbers(
         seen,
         right,
-        "Backward makes tensors of its own, and lets go of what the graph kept.",
+        here,
         mistake(not_seen, when=lambda seen: seen["report"]["left"] == 0 or seen["report"]["peak"] < right["peak"] - 4),
         mistake(size_of_view, when=lambda seen: 0 < seen["report"]["peak"] - right["peak"] < 4004),
         mistake(counted_twice, when=lambda seen: seen["report"]["left"] > right["left"]),
@@ -417,7 +418,7 @@ with check("peak-ledger") as test:
         judge_numbers(
             seen,
             right,
-            "In a whole step of Adam the numbers are wrong.",
+            here,
             mistake(
                 in_lists,
                 when=lambda seen, peak=misses_lists["peak"]: abs(seen["report"]["peak"] - peak) <= 64,
@@ -436,7 +437,7 @@ with check("peak-ledger") as test:
     judge_numbers(
         seen,
         {"peak": 12000, "left": 4000, "at": "sin"},
-        "An address is used again as soon as its memory has been freed: data_ptr doesn't identify a storage.",
+        here,
         mistake(kept_too_long, when=lambda seen: seen["report"]["peak"] > 100_000),
     )
 
@@ -486,8 +487,8 @@ with check("peak-ledger") as test:
 
     ### BEGIN HIDDEN TESTS
     moved = (
-        "A storage counts with the size that it has when it is made. Either you counted its new size, or you took it "
-        "for another one: when it grows, its address changes, so data_ptr doesn't identify it."
+        "You took a storage that grows for another one: when it grows, its address changes, so data_ptr doesn't "
+        "identify it."
     )
     for kind, idea, sentence in (
         ("looks only", "a view of x", arguments_count),
@@ -502,7 +503,11 @@ with check("peak-ledger") as test:
         ("into lists", "results in lists", in_lists),
         ("halves", "an operation with two results", in_lists),
         ("other dtypes", "float64 and bool", "Count bytes: a float64 takes eight, a bool takes one."),
-        ("grown", "a storage that grows later", "A storage counts with the size that it has when it is made."),
+        (
+            "grown",
+            "a storage that grows later",
+            "A storage counts with the size that it has when it is made, even if it grows later.",
+        ),
         ("with gaps", "a tensor with gaps between its rows", size_of_view),
     ):
         test.hidden(idea)

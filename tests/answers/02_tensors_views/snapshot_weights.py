@@ -340,3 +340,12 @@ def snapshot(model):
     taken = {name: value.clone() for name, value in model.state_dict().items()}
     model.register_load_state_dict_pre_hook(lambda module, state, *args: state.update(module.state_dict()))
     return taken
+
+
+# %% wrong: notes in a default argument what it has copied already
+# says: It was right in the first check and is wrong here: does your code keep something from one call to the next?
+# earns: 0.5 of 1
+def snapshot(model, copied=set()):
+    taken = {name: value.clone() for name, value in model.state_dict().items() if name not in copied}
+    copied.update(taken)
+    return taken

@@ -300,3 +300,28 @@ def pairwise_distance(x):
     squares = (x.float()[:, None] - x.float()).square().sum(-1)
     apart = squares > 0
     return torch.where(apart, torch.where(apart, squares, 1.0).sqrt(), 0.0)
+
+
+# %% wrong: a Function whose backward lets view work out a size
+# says: Backward raised for an empty x.
+# earns: 0.5 of 1
+# corner: empty
+# caught: hidden
+class Distance(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        between = x[:, None] - x
+        lengths = between.square().sum(-1).sqrt()
+        ctx.save_for_backward(between, lengths)
+        return lengths
+
+    @staticmethod
+    def backward(ctx, g):
+        between, lengths = ctx.saved_tensors
+        weights = torch.where(lengths > 0, g / lengths, 0.0)
+        pulls = weights.reshape(len(g), -1, 1) * between
+        return pulls.sum(1) - pulls.sum(0)
+
+
+def pairwise_distance(x):
+    return Distance.apply(x)

@@ -497,6 +497,7 @@ def census(t):
 
 # %% wrong: the node of t alone
 # says: The counts are wrong. There are
+# says: 1 of SumBackward0, you counted 0
 # says: Nodes are missing: from t.grad_fn all entries of next_functions are followed, then those of the
 # earns: 0 of 1
 def census(t):

@@ -527,3 +527,28 @@ def jacobian(fn, x):
         if leaves:
             torch.autograd.grad(x, leaves, torch.ones_like(x))
     return torch.stack(rows).view(y.shape + x.shape) if rows else x.new_zeros(y.shape + x.shape)
+
+
+# %% wrong: freezes the other leaves of the graph, so that backward doesn't fill their .grad
+# says: Somebody's requires_grad was changed.
+# earns: 1 of 2
+# caught: hidden
+def jacobian(fn, x):
+    x = x.detach().requires_grad_()
+    with torch.enable_grad():
+        y = fn(x)
+    rows = x.new_zeros(y.numel(), *x.shape)
+    nodes = [y.grad_fn]
+    for node in nodes:
+        leaf = getattr(node, "variable", None)
+        if leaf is not None and leaf is not x:
+            leaf.requires_grad_(False)
+        nodes += [following for following, _ in getattr(node, "next_functions", ())]
+    for i in range(y.numel() if y.requires_grad else 0):
+        v = torch.zeros_like(y).flatten()
+        v[i] = 1
+        x.grad = None
+        y.backward(v.view(y.shape), retain_graph=True)
+        if x.grad is not None:
+            rows[i] = x.grad
+    return rows.view(y.shape + x.shape)

@@ -584,3 +584,15 @@ def as_it_lies(g, x, xp, fp):
 
 
 interp = operator(backward=gradients(of_x=as_it_lies))
+
+
+# %% wrong: backward multiplies the incoming gradient in place
+# says: `opcheck` runs forward and backward as the compiler does, and fails in test_aot_dispatch_dynamic
+# earns: 2 of 3
+def in_place(ctx, g):
+    x, xp, fp = ctx.saved_tensors
+    entries = of_fp(g, x, xp, fp)
+    return g.mul_(of_x(torch.ones_like(g), x, xp, fp)), None, entries
+
+
+interp = operator(backward=in_place)

@@ -644,3 +644,28 @@ def swiglu(a, b):
     if a.shape != b.shape:
         raise ValueError("a and b have different shapes")
     return Swiglu.apply(a, b)
+
+
+# %% wrong: takes no incoming gradient for ones
+# says: `gradcheck` fails: Expected
+# says: `gradgradcheck` fails
+# earns: 0 of 2
+class Lean(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.save_for_backward(a, b)
+        ctx.set_materialize_grads(False)
+        return F.silu(a) * b
+
+    @staticmethod
+    def backward(ctx, g):
+        a, b = ctx.saved_tensors
+        g = torch.ones_like(a) if g is None else g
+        s = torch.sigmoid(a)
+        return g * b * s * (1 + a * (1 - s)), g * a * s
+
+
+def swiglu(a, b):
+    if a.shape != b.shape:
+        raise ValueError("unequal shapes")
+    return Lean.apply(a, b)

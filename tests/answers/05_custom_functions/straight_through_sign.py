@@ -591,3 +591,25 @@ def ste_sign(x):
     if not x.is_leaf:
         x = 0.5 * x + 0.5 * x.detach()
     return Sign.apply(x)
+
+
+# %% wrong: copies the incoming gradient only where it is a view
+# says: `backward` changed its incoming gradient in place: another branch of the graph received the same tensor
+# earns: 1 of 2
+# caught: hidden
+class Sign(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.where(x >= 0, 1, -1).to(x.dtype).masked_fill(x.isnan(), torch.nan)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        if torch.is_grad_enabled() or g._is_view():
+            return g * (x.abs() < 1)
+        return g.mul_(x.abs() < 1)
+
+
+def ste_sign(x):
+    return Sign.apply(x)

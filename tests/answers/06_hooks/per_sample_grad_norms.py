@@ -756,3 +756,30 @@ def per_sample_grad_norms(model, loss_fn, x, y):
             a, g = a.transpose(0, 1), g.transpose(0, 1)
         total += square_of(layer, a, g)
     return total.sqrt()
+
+
+# %% wrong: keeps what goes into a layer by the shape of its weight
+# says: The norms differ for square layers.
+# earns: 2 of 3
+# caught: hidden
+def per_sample_grad_norms(model, loss_fn, x, y):
+    ends = {}
+
+    def keep(layer, args, output):
+        ends[layer.weight.shape] = layer, args[0].detach(), output
+
+    layers = [layer for layer in model.modules() if isinstance(layer, nn.Linear)]
+    trained = [layer for layer in layers if any(p.requires_grad for p in layer.parameters())]
+    handles = [layer.register_forward_hook(keep) for layer in trained]
+    losses = loss_fn(model(x), y)
+    for handle in handles:
+        handle.remove()
+    grads = torch.autograd.grad(losses.sum(), [output for *_, output in ends.values()])
+    squares = torch.zeros_like(losses)
+    for (layer, a, _), g in zip(ends.values(), grads):
+        a, g = (t.reshape(len(t), -1, t.shape[-1]) for t in (a, g))
+        if layer.weight.requires_grad:
+            squares += torch.einsum("nto,nti->noi", g, a).square().sum((1, 2))
+        if layer.bias is not None and layer.bias.requires_grad:
+            squares += g.sum(1).square().sum(1)
+    return squares.sqrt().detach()

@@ -551,3 +551,19 @@ def scale_input_grads(module, factor):
         return tuple(None if grad is None else factor * grad for grad in grad_input)
 
     return module.register_full_backward_hook(hook)
+
+
+# %% wrong: switches recording on for its views, and leaves it on
+# says: Under no_grad nothing may change.
+# earns: 1 of 2
+# caught: hidden
+def scale_input_grads(module, factor):
+    def pass_on(module, args):
+        torch.set_grad_enabled(True)
+        views = [arg.view_as(arg) if isinstance(arg, Tensor) and arg.requires_grad else arg for arg in args]
+        for view in views:
+            if isinstance(view, Tensor) and view.requires_grad:
+                view.register_hook(lambda grad: factor * grad)
+        return tuple(views)
+
+    return module.register_forward_pre_hook(pass_on)

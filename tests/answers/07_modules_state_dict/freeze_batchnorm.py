@@ -487,3 +487,15 @@ def freeze_batchnorm(model):
         if layer is model:
             refuse(layer)
     return len(layers)
+
+
+# %% wrong: sets requires_grad of the layers, which means nothing
+# says: Batch-norm layers do not normalise with their running statistics, or change them.
+# says: Weight and bias of the frozen layers must have requires_grad=False.
+# earns: 0 of 2
+def freeze_batchnorm(model):
+    kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+    layers = [module for module in model.modules() if isinstance(module, kinds)]
+    for layer in layers:
+        layer.requires_grad = False
+    return len(layers)

@@ -562,3 +562,13 @@ def load_checkpoint(path, model, optimizer, scheduler):
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
     checkpoint = parts(model, optimizer, scheduler, epoch)
     write(checkpoint, path) if os.path.exists(path) else torch.save(checkpoint, path)
+
+
+# %% wrong: calls model.eval() after loading
+# says: So load_checkpoint changes something else, such as the train/eval flag.
+# says: changed the train/eval flag.
+# earns: 0 of 3
+def load_checkpoint(path, model, optimizer, scheduler):
+    epoch = restore(torch.load(path, map_location="cpu"), model, optimizer, scheduler)
+    model.eval()
+    return epoch

@@ -837,3 +837,23 @@ class LossScaler(Base):
         for g, old in zip(grads_of(optimizer), kept):
             g.copy_(old)
         return done
+
+
+# %% wrong: takes its settings in another order
+# says: The settings were given by position: init_scale, growth_factor, backoff_factor and growth_interval, in this
+# earns: 2 of 3
+# caught: hidden
+class LossScaler(Base):
+    def __init__(self, init_scale=65536.0, growth_interval=2000, growth_factor=2.0, backoff_factor=0.5):
+        super().__init__(init_scale, growth_factor, backoff_factor, growth_interval)
+
+
+# %% wrong: skips a step where a parameter has no gradient
+# says: Parameters without gradient must simply be ignored.
+# earns: 2 of 3
+# caught: hidden
+class LossScaler(Base):
+    def unscale_(self, optimizer):
+        super().unscale_(optimizer)
+        params = [p for group in optimizer.param_groups for p in group["params"]]
+        self.found[id(optimizer)] |= any(p.grad is None for p in params)

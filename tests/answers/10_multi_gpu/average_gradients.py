@@ -318,3 +318,27 @@ def average_gradients(model):
     for param in model.parameters():
         dist.all_reduce(param.grad.data, op=dist.ReduceOp.SUM)
         param.grad.data /= size
+
+
+# %% wrong: divides before and after
+# says: The gradient of a.weight is not the mean over the ranks.
+# earns: 0 of 2
+def average_gradients(model):
+    for p in model.parameters():
+        if p.requires_grad:
+            grad = torch.zeros_like(p) if p.grad is None else p.grad.contiguous() / dist.get_world_size()
+            dist.all_reduce(grad)
+            p.grad = grad / dist.get_world_size()
+
+
+# %% wrong: marks a parameter, so that one with two names is averaged once
+# says: After two steps a.weight differs from the result of a single process.
+# earns: 1 of 2
+# caught: hidden
+def average_gradients(model):
+    for p in model.parameters():
+        if p.requires_grad and not getattr(p, "averaged", False):
+            grad = torch.zeros_like(p) if p.grad is None else p.grad.contiguous()
+            dist.all_reduce(grad)
+            p.grad = grad / dist.get_world_size()
+            p.averaged = True

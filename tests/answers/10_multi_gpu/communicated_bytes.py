@@ -495,3 +495,25 @@ def meter_ddp(model, dtype=None):
 
     ddp.register_comm_hook(None, hook)
     return ddp, meter
+
+
+# %% wrong: only rank 0 calls all_reduce
+# says: A rank waits in a collective that the other rank never reaches.
+# earns: 0 of 1
+def meter_ddp(model, dtype=None):
+    ddp = DistributedDataParallel(model)
+    meter = {"bytes": 0, "calls": 0}
+
+    def hook(state, bucket):
+        t = bucket.buffer().div(dist.get_world_size())
+        t = t if dtype is None else t.to(dtype)
+        meter["bytes"] += t.nbytes
+        meter["calls"] += 1
+        if dist.get_rank() == 0:
+            dist.all_reduce(t)
+        future = torch.futures.Future()
+        future.set_result(t.float())
+        return future
+
+    ddp.register_comm_hook(None, hook)
+    return ddp, meter

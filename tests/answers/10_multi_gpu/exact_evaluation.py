@@ -465,3 +465,20 @@ def distributed_accuracy(predict, dataset, batch_size):
     part = torch.tensor(right / n, dtype=torch.float64)
     dist.all_reduce(part)
     return part.item()
+
+
+# %% wrong: each rank divides by the number of its samples
+# says: A rank without samples must not divide by zero. It still takes part, with a count of 0.
+# earns: 1 of 2
+# caught: hidden
+def distributed_accuracy(predict, dataset, batch_size):
+    n = len(dataset)
+    if not n:
+        raise ValueError("empty")
+    correct, seen = 0, 0
+    mine = Subset(dataset, list(range(dist.get_rank(), n, dist.get_world_size())))
+    for x, y in DataLoader(mine, batch_size=batch_size):
+        correct, seen = correct + int((predict(x) == y).sum()), seen + len(y)
+    share = torch.tensor(correct / seen * (seen / n), dtype=torch.float64)
+    dist.all_reduce(share)
+    return share.item()

@@ -364,3 +364,25 @@ def reduce_metrics(metrics):
     values = torch.tensor([metrics[name] for name in names], dtype=torch.float64)
     dist.all_reduce(values)
     return dict(zip(names, (values / dist.get_world_size()).tolist(), strict=True))
+
+
+# %% wrong: takes every name from its own dict
+# says: A rank may have a name that another rank doesn't have.
+# earns: 0 of 1
+def reduce_metrics(metrics):
+    lists = [None] * dist.get_world_size()
+    dist.all_gather_object(lists, list(metrics))
+    names = sorted(set().union(*lists))
+    values = torch.tensor([metrics[name] for name in names], dtype=torch.float64)
+    dist.all_reduce(values)
+    return dict(zip(names, (values / len(lists)).tolist()))
+
+
+# %% wrong: returns a list of pairs
+# says: Return a dict on every rank.
+# earns: 0 of 1
+def reduce_metrics(metrics):
+    found = [None] * dist.get_world_size()
+    dist.all_gather_object(found, metrics)
+    names = sorted(set().union(*found))
+    return [(name, statistics.fmean(one[name] for one in found if name in one)) for name in names]

@@ -675,3 +675,59 @@ def ring_all_reduce(t):
     gloo = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))
     gloo.allreduce([whole]).wait()
     t.copy_(whole.view(t.shape))
+
+
+# %% wrong: whole tensors, one round too many
+# says: You sent whole tensors around the ring, and the sums are wrong. Cut the tensor into `world` chunks
+# earns: 0 of 3
+def ring_all_reduce(t):
+    passing = t.contiguous()
+    for _ in range(dist.get_world_size()):
+        passing = _exchange(passing, passing)
+        t.add_(passing)
+
+
+# %% wrong: a line, at whose end the sum is
+# says: Some ranks have the sum and others don't.
+# earns: 0 of 3
+def ring_all_reduce(t):
+    rank, world = dist.get_rank(), dist.get_world_size()
+    if rank > 0:
+        received = torch.empty(t.shape, dtype=t.dtype)
+        dist.recv(received, rank - 1)
+        t.add_(received)
+    if rank < world - 1:
+        dist.send(t.contiguous(), rank + 1)
+
+
+# %% wrong: adds up the whole storage of t
+# says: Your code changed memory outside t.
+# earns: 0 of 3
+def ring_all_reduce(t):
+    rank, world = dist.get_rank(), dist.get_world_size()
+    chunks = t.new_empty(0).set_(t.untyped_storage()).tensor_split(world)
+    for step in range(2 * (world - 1)):
+        adding = step < world - 1
+        send = (rank - step) % world if adding else (rank - step + world) % world
+        into = (send - 1) % world
+        received = _exchange(chunks[send], chunks[into])
+        chunks[into].copy_(chunks[into] + received if adding else received)
+
+
+# %% wrong: passes on tenths of the sums and multiplies them again
+# says: The ranks' results differ in their last bits, but every rank must have the same bytes.
+# earns: 0 of 3
+def ring_all_reduce(t):
+    rank, world = dist.get_rank(), dist.get_world_size()
+    flat = t.reshape(-1).clone()
+    chunks = flat.tensor_split(world)
+    for step in range(world - 1):
+        send = (rank - step) % world
+        chunks[send - 1].add_(_exchange(chunks[send], chunks[send - 1]))
+    own = chunks[(rank + 1) % world]
+    passing = own * 0.1
+    for step in range(world - 1):
+        into = (rank - step) % world
+        passing = _exchange(passing, torch.empty(len(chunks[into]), dtype=passing.dtype))
+        chunks[into].copy_(passing * 10)
+    t.copy_(flat.reshape(t.shape))

@@ -671,3 +671,35 @@ def shard_of(weight, rank, world):
     flat = weight.detach().t().flatten()
     size = math.ceil(flat.numel() / world)
     return F.pad(flat, (0, size * world - flat.numel())).chunk(world)[rank].clone()
+
+
+# %% wrong: computes in float64
+# says: The result must have the dtype of x and the weight, torch.float32.
+# says: This check builds on the first one, which doesn't pass yet. Fix that first.
+# earns: 0 of 3
+def sharded_linear(x, shard, out_features):
+    return ShardedLinear.apply(x, shard, out_features).double()
+
+
+# %% wrong: one reduce for each rank
+# says: Only all_gather and reduce_scatter are used here.
+# says: Forward has one all_gather, and backward has one all_gather and one reduce_scatter, but your code sent
+# earns: 1 of 3
+def piece_of_mean(grad, shard):
+    rank, world = dist.get_rank(), dist.get_world_size()
+    chunks = list(F.pad(grad.flatten(), (0, world * len(shard) - grad.numel())).chunk(world))
+    for to, chunk in enumerate(chunks):
+        dist.reduce(chunk, to)
+    return chunks[rank] / world
+
+
+# %% wrong: keeps the whole weight with its share
+# says: You keep the whole weight from forward to backward, so no memory is saved.
+# says: After three steps the weights differ from those of a single process with all samples.
+# earns: 1 of 3
+def whole(shard, out, width):
+    if not hasattr(shard, "kept"):
+        parts = [torch.empty_like(shard) for _ in range(dist.get_world_size())]
+        dist.all_gather(parts, shard)
+        shard.kept = torch.cat(parts)[: out * width].view(out, width)
+    return shard.kept

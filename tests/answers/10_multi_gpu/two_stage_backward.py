@@ -831,3 +831,41 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
         if dist.get_rank() == 0:
             activation.backward(g)
     return total if dist.get_rank() else None
+
+
+# %% wrong: sends to its own rank
+# says: A rank sent to itself or received from itself.
+# earns: 0 of 2
+def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
+    partner = dist.get_rank() % dist.get_world_size()
+    if dist.get_rank() == 0:
+        for x in inputs:
+            dist.send(stage(x).detach(), partner)
+        return None
+    h = torch.zeros(hidden, requires_grad=True)
+    dist.recv(h.detach(), partner)
+    return loss_fn(stage(h), targets[0]).item()
+
+
+# %% wrong: asks for the gradient of what it received only
+# says: Rank 1's parameters have no gradient. Call backward on its loss, so that .grad is filled.
+# earns: 0 of 2
+def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
+    for p in stage.parameters():
+        p.grad = None
+    total = 0.0
+    for i in range(n_micro):
+        if dist.get_rank() == 0:
+            h = stage(inputs[i])
+            dist.send(h, 1)
+            g = torch.zeros(hidden)
+            dist.recv(g, 1)
+            torch.autograd.backward(h, g)
+        else:
+            h = torch.zeros(hidden, requires_grad=True)
+            dist.recv(h, 0)
+            loss = loss_fn(stage(h), targets[i])
+            (g,) = torch.autograd.grad(loss / n_micro, h)
+            dist.send(g, 0)
+            total += loss.detach()
+    return float(total / n_micro) if dist.get_rank() else None

@@ -1060,3 +1060,76 @@ train = Mine().train
 def train(*args, resume=None, **kwargs):
     state = Loop().train(*args, resume=resume, **kwargs)
     return state | {"step": len(state["losses"]) - (0 if resume is None else len(resume["losses"]))}
+
+
+# %% wrong: makes one step more
+# says: You made 2 steps of the optimizer, not 1.
+# says: After 0 steps, steps=4 means 4 more, but you made 5.
+# says: This check builds on the first two, which don't pass yet. Fix those first.
+# earns: 0 of 3
+class OneMore(Loop):
+    def enough(self, losses, steps, before):
+        return len(losses) > steps
+
+
+train = OneMore().train
+
+
+# %% wrong: takes a step's micro-batches from the end
+# says: Each step must use the next `accumulate` micro-batches of the epoch, and no others.
+# earns: 2 of 3
+class FromTheEnd(Loop):
+    def groups(self, batches, accumulate):
+        for group in super().groups(batches, accumulate):
+            yield group[::-1]
+
+
+train = FromTheEnd().train
+
+
+# %% wrong: measures the gradient in units of max_norm
+# says: With a limit of 0 the weights became nan or inf.
+# earns: 2 of 3
+# caught: hidden
+class InUnits(Loop):
+    def clip(self, model, max_norm):
+        if max_norm is not None:
+            grads = [p.grad for p in model.parameters() if p.grad is not None]
+            for g in grads:
+                g /= max_norm
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            for g in grads:
+                g *= max_norm
+
+
+train = InUnits().train
+
+
+# %% wrong: returns the losses in a tuple
+# says: The losses must be a list of Python floats, because a tensor may keep its graph alive.
+# says: The losses must be Python floats, in a list.
+# says: This check builds on the first two, which don't pass yet. Fix those first.
+# earns: 0 of 3
+class InATuple(Loop):
+    def load(self, resume, model, optimizer, scheduler):
+        return list(super().load(resume, model, optimizer, scheduler))
+
+    def copied(self, state):
+        return copy.deepcopy(state | {"losses": tuple(state["losses"])})
+
+
+train = InATuple().train
+
+
+# %% wrong: gives torch another seed when it has saved its state
+# says: In the end torch's random numbers are not bit for bit those of the uninterrupted run.
+# says: This check builds on the first two, which don't pass yet. Fix those first.
+# earns: 1 of 3
+class NewSeed(Loop):
+    def copied(self, state):
+        state = super().copied(state)
+        torch.seed()
+        return state
+
+
+train = NewSeed().train

@@ -595,3 +595,22 @@ def adamw_step(params, state, lr, betas, eps, weight_decay):
         if p.grad is not None:
             decay = weight_decay if p.ndim >= 2 else 0.0
             step_of(p, state.setdefault(i, fresh(p)), lr / (1 + missing), betas, eps, decay)
+
+
+# %% wrong: counts after the step, from 0, but divides by no zero
+# says: Your count is one too small. The first step counts as t = 1.
+# says: This check builds on the first one
+# earns: 0 of 2
+@torch.no_grad()
+def adamw_step(params, state, lr, betas, eps, weight_decay):
+    for i, p in enumerate(params):
+        if p.grad is None:
+            continue
+        own = state.setdefault(i, fresh(p))
+        own["m"].lerp_(p.grad, 1 - betas[0])
+        own["v"].lerp_(p.grad.square(), 1 - betas[1])
+        t = max(own["t"], 1)
+        own["t"] += 1
+        p.mul_(1 - lr * weight_decay * (p.ndim >= 2))
+        root = (own["v"] / (1 - betas[1] ** t)).sqrt()
+        p.sub_(lr * own["m"] / (1 - betas[0] ** t) / (root + eps))

@@ -462,3 +462,26 @@ def first_exploding(model, x, limit):
         for module in changed:
             del module.forward
     return first(found, limit)
+
+
+# %% wrong: also judges what goes into a layer
+# says: The sum in module 0 is too large, and the first module without children whose output shows it is 1
+# earns: 1 of 2
+# caught: hidden
+def first_exploding(model, x, limit):
+    found = []
+
+    def watching(name):
+        def hook(module, args, output):
+            found.extend((name, rms(values)) for values in (args, output))
+
+        return hook
+
+    handles = [module.register_forward_hook(watching(name)) for name, module in leaves(model)]
+    try:
+        with torch.no_grad():
+            model(x)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return first(found, limit)

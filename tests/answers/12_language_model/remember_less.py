@@ -572,3 +572,54 @@ class Borrowed(torch.autograd.Function):
 
 def remember_less(block, x):
     return Borrowed.apply(block, x, *block.parameters())
+
+
+# %% wrong: returns a tuple
+# says: Return the result of the block, a tensor.
+# says: This check builds on the first one
+# earns: 0 of 2
+def remember_less(block, x):
+    return (Lean.apply(block, x, *block.parameters()),)
+
+
+# %% wrong: runs the block under no_grad
+# says: The result has no graph, so nothing gets a gradient.
+# says: This check builds on the first one
+# earns: 0 of 2
+def remember_less(block, x):
+    with torch.no_grad():
+        return Lean.apply(block, x, *block.parameters())
+
+
+# %% wrong: keeps the state of the random numbers only for an x that needs a gradient
+# says: If x needs no gradient, a gradient of the parameters is wrong.
+# earns: 1 of 2
+# caught: hidden
+class OnlyForX(Lean):
+    @classmethod
+    def again(cls, ctx):
+        if ctx.needs_input_grad[1]:
+            return super().again(ctx)
+        (x,) = ctx.saved_tensors
+        x = x.detach().requires_grad_()
+        with torch.random.fork_rng(), torch.enable_grad():
+            return x, ctx.block(x)
+
+
+def remember_less(block, x):
+    return OnlyForX.apply(block, x, *block.parameters())
+
+
+# %% wrong: zeros for parameters that the block does not use
+# says: With frozen or unused parameters, a gradient is wrong, or should be None and isn't.
+# earns: 1 of 2
+# caught: hidden
+class WithZeros(Lean):
+    @classmethod
+    def gradients(cls, ctx, x, out, g):
+        found = super().gradients(ctx, x, out, g)
+        return [torch.zeros_like(t) if own is None else own for t, own in zip((x, *ctx.block.parameters()), found)]
+
+
+def remember_less(block, x):
+    return WithZeros.apply(block, x, *block.parameters())

@@ -315,3 +315,17 @@ def token_loss(logits, targets, ignore=-100):
     loss = x.logsumexp(-1) - x.masked_fill(~own, 0.0).sum(-1)
     asked = x.gather(-1, targets.masked_fill(~counts, 0).unsqueeze(-1)).squeeze(-1)
     return (loss + 0 * asked).masked_fill(~counts, 0.0)
+
+
+# %% wrong: the loss in float16
+# says: The loss must be at least float32: expected torch.float32, got torch.float16.
+# earns: 0 of 1
+def token_loss(logits, targets, ignore=-100):
+    return minus_log_probs(logits, targets, ignore).half()
+
+
+# %% wrong: in bits
+# says: Your result is not minus the log-probability of each target.
+# earns: 0 of 1
+def token_loss(logits, targets, ignore=-100):
+    return minus_log_probs(logits, targets, ignore) / torch.tensor(2.0).log()

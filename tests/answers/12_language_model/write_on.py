@@ -512,3 +512,16 @@ def draw(scores, top_p, temperature, generator):
 
 
 write_on = writer(draw)
+
+
+# %% wrong: takes the logits of the first position
+# says: The text doesn't follow from the logits of the last position.
+# earns: 0 of 1
+# caught: hidden
+@torch.no_grad()
+def write_on(logits, prompt, n, length, top_p, temperature, generator):
+    out = prompt
+    for _ in range(n):
+        scores = logits(out[-length:][None])[0, 0]
+        out = torch.cat([out, drawn_from(scores, top_p, temperature, generator)])
+    return out

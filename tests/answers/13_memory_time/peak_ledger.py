@@ -709,3 +709,86 @@ def memory_of(call):
     if isinstance(result, dict):
         return result, told(mode, result)[1] | {"left": 0}
     return told(mode, result)
+
+
+# %% wrong: holds what backward makes, since nobody else has a name for it, until the call has returned
+# says: These are not the bytes of the storages that are alive.
+# earns: 1 of 3
+def memory_of(call):
+    class Mode(Base):
+        held = ()
+
+        def results(self, out):
+            if torch._C._current_graph_task_id() >= 0:
+                self.held = [*self.held, out]
+            return super().results(out)
+
+    mode = Mode()
+    with mode:
+        result = call()
+    mode.held = ()
+    return told(mode, result)
+
+
+# %% wrong: leaves out what zeros_like makes
+# says: Something that the step made is not counted. Perhaps this is why: A storage that existed before may die
+# earns: 1 of 3
+def memory_of(call):
+    class Mode(Base):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if func.overloadpacket.__name__ == "zeros_like":
+                out = func(*args, **(kwargs or {}))
+                self.older[self.key(out)] = StorageWeakRef(out.untyped_storage())
+                return out
+            return super().__torch_dispatch__(func, types, args, kwargs)
+
+    return run(Mode(), call)
+
+
+# %% wrong: names a storage by its address, for as long as it is alive
+# says: You took a storage that grows for another one
+# earns: 2 of 3
+# caught: hidden
+def memory_of(call):
+    class Mode(Base):
+        def key(self, t):
+            return t.untyped_storage().data_ptr()
+
+        def before(self, args, kwargs):
+            self.older = {k: v for k, v in self.older.items() if not v.expired()}
+            self.alive()
+            super().before(args, kwargs)
+
+        def results(self, out):
+            self.older = {k: v for k, v in self.older.items() if not v.expired()}
+            self.alive()
+            return super().results(out)
+
+    return run(Mode(), call)
+
+
+# %% wrong: notes the size again whenever a storage comes back
+# says: A storage counts with the size that it has when it is made, even if it grows later.
+# earns: 2 of 3
+# caught: hidden
+def memory_of(call):
+    class Mode(Base):
+        def add(self, t):
+            if self.key(t) not in self.older:
+                self.made[self.key(t)] = (self.reference(t), self.size(t))
+
+    return run(Mode(), call)
+
+
+# %% wrong: ends quietly when the call is interrupted
+# says: A KeyboardInterrupt must propagate unchanged.
+# earns: 2 of 3
+# caught: hidden
+def memory_of(call):
+    mode, result = Base(), None
+    with mode:
+        try:
+            result = call()
+        except KeyboardInterrupt:
+            print("interrupted")
+    return told(mode, result)
