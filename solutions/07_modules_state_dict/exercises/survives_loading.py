@@ -112,6 +112,12 @@ with check("survives-loading") as test:
     observe_scenario(on_each, survives).tells_apart(names[:2], names[2:], noun="model")
 
     ### BEGIN HIDDEN TESTS
+    def noting(model, x):
+        """One layer after a fixed mean; what it notes is for people only."""
+        if model.training:
+            model.last = x.norm().item()
+        return model.fc(x - model.mean)
+
     def tied():
         first = nn.Linear(3, 3)
         return {"first": first, "second": first, "last": nn.Linear(3, 2).requires_grad_(False)}
@@ -133,8 +139,8 @@ with check("survives-loading") as test:
                 lambda: {"fc": nn.Linear(3, 2), "sizes": [3, 2], "signs": torch.tensor([1.0, -1.0])},
                 lambda model, x: model.fc(x) * model.signs + len(model.sizes),
             ),
-            "has no parameters": built(
-                lambda: {"mean": nn.Buffer(torch.randn(3))}, lambda model, x: (x - model.mean)[:, :2]
+            "notes the size of its last batch, which `forward` doesn't use": built(
+                lambda: {"fc": nn.Linear(3, 2), "mean": nn.Buffer(torch.randn(3)), "last": 0.0}, noting
             ),
             "keeps its layers in a Python dict": built(
                 lambda: {"body": nn.Linear(3, 3), "heads": {"a": nn.Linear(3, 2), "b": nn.Linear(3, 2)}},
@@ -219,6 +225,13 @@ with check("survives-loading") as test:
             model.seen["sum"] += x.detach().sum(0)
         return model.fc(x + model.seen["sum"])
 
+    def as_batch_norm(model, x):
+        """One layer after the mean is taken off: in train mode the batch's, in eval mode the running one."""
+        if model.training:
+            model.mean = 0.9 * model.mean + 0.1 * x.detach().mean(0)
+            return model.fc(x - x.mean(0))
+        return model.fc(x - model.mean)
+
     def stale():
         weight = nn.Parameter(two_by_three())
         return {"weight": weight, "scaled": weight.detach() / weight.detach().norm()}
@@ -252,6 +265,9 @@ with check("survives-loading") as test:
             ),
             "uses a plain number that it has measured only after five batches": built(
                 lambda: {"fc": nn.Linear(3, 2), "calls": nn.Buffer(torch.tensor(0)), "largest": 0.0}, after_warm_up
+            ),
+            "subtracts a mean that it keeps in a plain tensor, in eval mode only": built(
+                lambda: {"fc": nn.Linear(3, 2), "mean": torch.zeros(3)}, as_batch_norm
             ),
             "makes a buffer in train mode that a new model doesn't have": built(lambda: {"fc": nn.Linear(3, 2)}, late),
             "computes a plain tensor from its weight when it is built": built(

@@ -160,7 +160,8 @@ def what_it_takes_amiss(
     for words in right:
         how, detail = said[words]
         if how == "raised":
-            return Amiss(f"Your test fails a right {noun}, which {words}: {{detail}}", detail, "it raised")
+            raised = f"your test raised {detail.partition(':')[0]}"
+            return Amiss(f"Your test fails a right {noun}, which {words}: {{detail}}", detail, raised)
         if how == "fails":
             return Amiss(f"Your test fails a right {noun}, which {words}.")
     through = [words for words in wrong if said[words][0] == "passes"]

@@ -39,6 +39,18 @@ def survives(make):
         return all(agree(trained, fresh) for _ in range(5))
 
 
+# %% right: trains with an optimizer
+def survives(make):
+    trained, fresh = make().train(), make()
+    optimizer = torch.optim.SGD(trained.parameters(), lr=0.01)
+    for _ in range(10):
+        optimizer.zero_grad()
+        trained(torch.randn(16, 3)).square().mean().backward()
+        optimizer.step()
+    fresh.load_state_dict(trained.state_dict())
+    return agree(trained, fresh)
+
+
 # %% right: an assertion in place of False, and a report in place of an error
 def survives(make):
     fresh, trained = make(), make()
@@ -203,7 +215,7 @@ def survives(make):
 
 
 # %% wrong: looks for lists and plain tensors in place of running the model
-# says: Your test lets through a model that counts its calls in a plain number. It lets 3 of 5 wrong ones through.
+# says: Your test lets through a model that counts its calls in a plain number. It lets 3 of 6 wrong ones through.
 # says: Your test fails a right model, which has a plain tensor and a list that are the same in every new model.
 # earns: 0 of 2
 # caught: hidden
@@ -225,19 +237,50 @@ def survives(make):
     return {name.split(".")[0] for name in held} <= saved
 
 
-# %% wrong: an optimizer for a model without parameters
-# says: Your test fails a right model, which has no parameters: it raised
+# %% wrong: functional_call in place of loading
+# says: Your test fails a right model, which uses one layer twice and has a frozen one: your test raised ValueError
+# says: Your test fails a right model, which saves the number of its calls with `get_extra_state`.
+# earns: 0 of 2
+# caught: hidden
+def survives(make):
+    trained, fresh = seen_data(make()).eval(), make().eval()
+    x = torch.randn(16, 3)
+    return torch.equal(trained(x), torch.func.functional_call(fresh, trained.state_dict(), x))
+
+
+# %% wrong: compares in train mode, with a seed
+# says: Your test lets through a model that subtracts a mean that it keeps in a plain tensor, in eval mode only.
 # earns: 1 of 2
 # caught: hidden
 def survives(make):
-    trained, fresh = make().train(), make()
-    optimizer = torch.optim.SGD(trained.parameters(), lr=0.01)
-    for _ in range(10):
-        optimizer.zero_grad()
-        trained(torch.randn(16, 3)).square().mean().backward()
-        optimizer.step()
+    trained, fresh = seen_data(make()), make()
     fresh.load_state_dict(trained.state_dict())
-    return agree(trained, fresh)
+    x, results = torch.randn(16, 3) / 10, []
+    for model in (trained, fresh):
+        torch.manual_seed(1)
+        results.append(model(x))
+    return torch.equal(*results)
+
+
+# %% wrong: compares all that the models hold
+# says: Your test fails a right model, which notes the size of its last batch, which `forward` doesn't use.
+# earns: 1 of 2
+# caught: hidden
+def survives(make):
+    def alike(one, other):
+        if isinstance(one, torch.Tensor):
+            return torch.equal(one, other)
+        if isinstance(one, dict):
+            return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
+        if isinstance(one, (list, tuple)):
+            return len(one) == len(other) and all(map(alike, one, other))
+        if isinstance(one, nn.Module):
+            return alike(vars(one), vars(other))
+        return not isinstance(one, (int, float)) or one == other
+
+    trained, fresh = seen_data(make()), make()
+    fresh.load_state_dict(trained.state_dict())
+    return alike(trained.eval(), fresh.eval())
 
 
 # %% wrong: saves the whole model
@@ -294,7 +337,6 @@ def survives(make):
 
 
 # %% wrong: counts its calls
-# says: Your test fails a right model, which counts its calls in a buffer.
 # says: Your test was asked about one model twice, and changed its opinion.
 # earns: 0 of 2
 def survives(make):
