@@ -13,7 +13,7 @@
 # - `layer(x)` maps x (B, T, 8) float32 to (B, T, 8), for T from 1 to 32. It has fixed weights and returns the same for
 #   the same x. It is made for numbers such as `torch.randn` draws.
 # - `keeps_the_past(layer)` returns True if the output at each position depends only on the inputs up to that position.
-#   Otherwise it returns False.
+#   Otherwise it returns False or raises an error.
 # - If later inputs change, the earlier outputs of a right layer may change in their last digits, but by less than 1e-5.
 # - A wrong layer may look right for a short x and at most positions. But for T = 32 there is a position with this
 #   property: if you draw everything after it anew with `torch.randn`, an output up to it changes by more than 1e-3.
@@ -136,11 +136,29 @@ with check("keeps-the-past") as test:
             x = F.layer_norm(attention(F.layer_norm(x, (8,)), mask), (8,))
         return x
 
+    def there_and_back(x):
+        total = 4 * x.sum(1, keepdim=True)
+        return (x + total) - total
+
     def so_far(x):
         return x.cumsum(1) / torch.arange(1, x.shape[1] + 1)[:, None]
 
     def over_time(x):
         return (x - x.mean(1, keepdim=True)) / (x.std(1, keepdim=True, correction=0) + 1e-3)
+
+    def by_size(x):
+        return x / x.square().mean(1, keepdim=True).sqrt()
+
+    def next_ones(x):
+        """At each position what comes next, zeros at the last."""
+        return F.pad(x[:, 1:], (0, 0, 0, 1))
+
+    def second_half(x):
+        return torch.cat([so_far(x)[..., :4], (x + next_ones(x))[..., 4:]], -1)
+
+    def one_pair(x):
+        place = torch.arange(x.shape[1])[:, None]
+        return x @ weights(0) + next_ones(x) @ weights(1) * (place == 5)
 
     def in_pairs(x):
         first = torch.arange(x.shape[1]) // 2 * 2
@@ -175,10 +193,11 @@ with check("keeps-the-past") as test:
         return attention(x, mask)
 
     def other_layers():
-        """What each layer does, and the layer; the first six are right."""
+        """What each layer does, and the layer; the first seven are right."""
         return {
             "works through the positions in a loop and keeps their keys and values": by_hand,
             "subtracts the largest of all scores, so that its rounding depends on the future": shifted,
+            "adds four times the sum of all positions and takes it off again, which rounds": there_and_back,
             "pads its convolution on the left": lambda x: convolved(x, 2, 0),
             "has three blocks with norms over the features": lambda x: blocks(x, [ones(x).tril()] * 3),
             "averages all positions so far": so_far,
@@ -187,7 +206,11 @@ with check("keeps-the-past") as test:
             "pads its convolution by reflection, so that the first position sees the second": reflected,
             "has windows of ten positions and no mask in the short window at the end": in_windows,
             "normalises over the positions": over_time,
+            "divides by the root mean square over all positions": by_size,
             "adds up the positions in pairs": in_pairs,
+            "lets position 5 see position 6": one_pair,
+            "sees one position ahead in its last four features": second_half,
+            "adds a thousandth of the next position": lambda x: x + next_ones(x) / 1000,
             "lets the first eight positions see each other": first_ones,
             "lets the first position, which has no key, see all positions": strict,
             "has a mask for 16 positions only": short_mask,
@@ -201,5 +224,5 @@ with check("keeps-the-past") as test:
 
     test.hidden("layers that leak little, seldom, or not at all")
     names = list(other_layers())
-    observe_scenario(on_others, keeps_the_past).tells_apart(names[:6], names[6:], noun="layer")
+    observe_scenario(on_others, keeps_the_past).tells_apart(names[:7], names[7:], noun="layer")
     ### END HIDDEN TESTS

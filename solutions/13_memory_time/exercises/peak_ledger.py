@@ -315,7 +315,6 @@ number_reused = (
     "A storage that existed before may die during the call, and its number is given to a new one. The number is good "
     "only for as long as you keep a StorageWeakRef."
 )
-here = "These are not the bytes of the storages that are alive."
 single_number = "A tensor of a single number also takes memory, four bytes in float32. Your result leaves it out."
 in_lists = "An operation may return a list or a tuple of tensors (topk, torch._foreach_mul): look inside it."
 
@@ -323,6 +322,7 @@ in_lists = "An operation may return a list or a tuple of tensors (topk, torch._f
 # %% check="peak-ledger" points=2
 """Peak, left and at: without a graph, with one, in backward, in a step of Adam, at reused addresses."""
 with check("peak-ledger") as test:
+    here = "These are not the bytes of the storages that are alive."
 
     def told_without_lists(kind):
         """What a ledger says that misses the results in lists."""

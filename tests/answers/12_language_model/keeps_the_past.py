@@ -57,7 +57,7 @@ def keeps_the_past(layer):
 
 
 # %% wrong: changes the last position only
-# says: Your test lets through a layer that pads its convolution by reflection, so that the first position sees the second. It lets 2 of 10 wrong ones through.
+# says: Your test lets through a layer that pads its convolution by reflection, so that the first position sees the second. It lets 3 of 14 wrong ones through.
 # earns: 0 of 1
 # caught: hidden
 def keeps_the_past(layer):
@@ -160,6 +160,81 @@ def keeps_the_past(layer):
         changed = x.clone()
         changed[:, t:] = torch.randn(32 - t, 8)
         if not torch.allclose(layer(changed)[:, :t], before[:, :t], atol=0.3):
+            return False
+    return True
+
+
+# %% wrong: a tolerance of a hundredth
+# says: Your test lets through a layer that adds a thousandth of the next position.
+# earns: 0 of 1
+# caught: hidden
+def keeps_the_past(layer):
+    x = torch.randn(1, 32, 8)
+    before = layer(x)
+    for t in range(1, 32):
+        changed = x.clone()
+        changed[:, t:] = torch.randn(32 - t, 8)
+        if (layer(changed) - before)[:, :t].abs().max() > 1e-2:
+            return False
+    return True
+
+
+# %% wrong: turns the signs of what comes later
+# says: Your test lets through a layer that divides by the root mean square over all positions.
+# earns: 0 of 1
+# caught: hidden
+def keeps_the_past(layer):
+    x = torch.randn(1, 32, 8)
+    before = layer(x)
+    for t in range(1, 32):
+        changed = x.clone()
+        changed[:, t:] = -x[:, t:]
+        if (layer(changed) - before)[:, :t].abs().max() > 1e-4:
+            return False
+    return True
+
+
+# %% wrong: compares one feature
+# says: Your test lets through a layer that sees one position ahead in its last four features.
+# earns: 0 of 1
+# caught: hidden
+def keeps_the_past(layer):
+    x = torch.randn(1, 32, 8)
+    before = layer(x)
+    for t in range(1, 32):
+        changed = x.clone()
+        changed[:, t:] = torch.randn(32 - t, 8)
+        if (layer(changed) - before)[:, :t, 0].abs().max() > 1e-4:
+            return False
+    return True
+
+
+# %% wrong: each second cut
+# says: Your test lets through a layer that lets position 5 see position 6.
+# earns: 0 of 1
+# caught: hidden
+def keeps_the_past(layer):
+    x = torch.randn(1, 32, 8)
+    before = layer(x)
+    for t in range(1, 32, 2):
+        changed = x.clone()
+        changed[:, t:] = torch.randn(32 - t, 8)
+        if (layer(changed) - before)[:, :t].abs().max() > 1e-4:
+            return False
+    return True
+
+
+# %% wrong: allclose as it is
+# says: Your test fails a right layer, which
+# earns: 0 of 1
+# caught: hidden
+def keeps_the_past(layer):
+    x = torch.randn(1, 32, 8)
+    before = layer(x)
+    for t in range(1, 32):
+        changed = x.clone()
+        changed[:, t:] = torch.randn(32 - t, 8)
+        if not torch.allclose(layer(changed)[:, :t], before[:, :t]):
             return False
     return True
 

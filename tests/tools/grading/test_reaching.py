@@ -53,5 +53,5 @@ def test_of_all_stored_answers_only_wrong_ones_are_noted_that_dig_or_begin_threa
     }
     in_threads = {"fix-hidden-cpu-tensors", "mend-the-breaks", "ring-all-reduce", "sharded-linear", "step-flops"}
     in_threads |= {"blockwise-attention", "lean-attention"}
-    digging = {"adamw-by-hand", "jacobian-by-vjp", "kv-cache", "peak-ledger", "write-a-backend"}
+    digging = {"adamw-by-hand", "jacobian-by-vjp", "keeps-the-past", "kv-cache", "peak-ledger", "write-a-backend"}
     assert found == {("wrong", one) for one in in_threads | digging | {"two-stage-backward"}}
