@@ -433,8 +433,8 @@ warning_of(lambda: error_of(demanded), lines=1)
 # reason.
 #
 # A GPU has other fused kernels. On an H200 the flash kernel took no mask tensor; `is_causal` reached it if there were
-# as many queries as keys, and `causal_lower_right` also with more keys. The section [On a GPU](#On-a-GPU) compares the
-# kernels.
+# as many queries as keys, and `causal_lower_right` also with more keys. A section at the end of the chapter compares
+# these kernels.
 #
 # The backward of a fused kernel can't be differentiated again:
 
