@@ -8,7 +8,7 @@
 # return the same result. Find an input for which they don't, or write `None` if there is none.
 #
 # ```python
-# def move_1(x):  # a tensor of numbers
+# def move_1(x):  # a dense tensor of numbers that doesn't require grad
 #     x.to(torch.float32).zero_()  # fills with zeros, in place
 #     return x
 #
@@ -32,7 +32,7 @@
 # def absent_2(n):
 #     return "made"
 #
-# def literal_1(value):  # a Python number, True or False, or a list of 1 to 10 of them
+# def literal_1(value):  # an int, a float, True or False, or a list of 1 to 10 of them
 #     return torch.tensor(value)
 #
 # def literal_2(value):
@@ -54,7 +54,8 @@
 # - `inputs` is a dict with the keys "move", "label", "absent", "literal" and "digits". Each value is an input of the
 #   pair, or `None` if no input separates the two. The input of "label" is a tuple of two texts.
 # - The inputs are as the comments above say. The tensor for "move" has 1 to 100 elements.
-# - Results are different if their dtypes or their values differ. Each pair is worth a fifth of the points.
+# - Results are different if the dtypes of tensors differ or if their values do; 100 and 100.0 are the same number here.
+#   Each pair is worth a fifth of the points.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -143,13 +144,14 @@ with check("moves-apart") as test:
 
     def of_move(given):
         """What is wrong with a tensor, or ""."""
-        if not torch.is_tensor(given) or given.device.type != "cpu" or not 1 <= given.numel() <= 100:
-            return "Write a tensor on the CPU with 1 to 100 elements."
+        dense = torch.is_tensor(given) and given.device.type == "cpu" and given.layout == torch.strided
+        if not dense or given.requires_grad or not 1 <= given.numel() <= 100:
+            return "Write a dense tensor on the CPU with 1 to 100 elements, which doesn't require grad."
         return ""
 
     def of_label(given):
         right = isinstance(given, (tuple, list)) and len(given) == 2 and all(isinstance(one, str) for one in given)
-        return "" if right else "Write a tuple of two texts, such as 'cpu'."
+        return "" if right else "Write a tuple of two texts, such as ('cpu', 'meta')."
 
     def of_int(largest):
         """The contract of an int from 0 on."""
@@ -159,7 +161,7 @@ with check("moves-apart") as test:
     def of_literal(given):
         numbers = given if isinstance(given, list) else [given]
         right = 1 <= len(numbers) <= 10 and all(type(one) in (bool, int, float) for one in numbers)
-        return "" if right else "Write a Python number, True or False, or a list of 1 to 10 of them."
+        return "" if right else "Write an int, a float, True or False, or a list of 1 to 10 of them."
 
     test("both functions of each pair are run with your input")
     test.points = observe_value(inputs).separates(

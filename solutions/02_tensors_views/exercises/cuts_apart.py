@@ -55,9 +55,9 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# For the sizes, rounding up must leave the last part at least two elements shorter than the others. For the count, it
-# must leave nothing at all for the last part. What does `tensor_split` return if `a` doesn't come before `b`? And one
-# pair says the same in two ways.
+# For the sizes, n parts of the rounded-up size must hold at least two elements more than there are. For the count, they
+# must hold so many that nothing is left for the last part. What does `tensor_split` return if `a` doesn't come before
+# `b`? And one pair says the same in two ways.
 #
 # </details>
 
@@ -129,7 +129,7 @@ with check("cuts-apart") as test:
 
     divides = (
         lambda given: given[0] % given[1] == 0,
-        "Here n divides the length, so chunk and tensor_split both make n equal parts.",
+        "Here n divides the length, so chunk makes n equal parts, as tensor_split does.",
     )
     test("both functions of each pair are run with your input")
     test.points = observe_value(inputs).separates(
@@ -138,8 +138,8 @@ with check("cuts-apart") as test:
                 *unpacked(sizes_1, sizes_2),
                 divides,
                 contract=of_count,
-                same="Both cut {result}. chunk leaves everything that is missing to the last part. Here that is one "
-                "element, just as in tensor_split's last part.",
+                same="Both cut parts of these sizes: {result}. With chunk, all that is missing is missing from the "
+                "last parts. Here that is one element, and tensor_split's last part is shorter by one, too.",
                 exists="There is an input that separates the sizes: tensor_split makes parts that differ by one "
                 "element at most, and chunk doesn't.",
             ),

@@ -30,7 +30,10 @@ from typing import Any
 from torchkata.facts.collection import Fact, FactError, entries_in, find
 
 DATA = files("torchkata.facts") / "pairs.yaml"
-ASKS = "Do these two ever return different results? (Rounding doesn't count.)"
+ASKS = (
+    "Do these two ever return different results? Each gets its own copy of the input. A difference in the last digits "
+    "doesn't count, and two nan are equal."
+)
 SOME, NEVER = "for some input", "never"
 IMPORTS = "import numpy as np\nimport torch\nfrom torch import nn\nfrom torch.nn import functional as F\n"
 TEXTS = {"id", "fact", "input", "first", "second", "because"}

@@ -51,13 +51,13 @@ inputs = RIGHT | {"move": None}
 
 
 # %% wrong: a list for a tensor
-# says: Write a tensor on the CPU with 1 to 100 elements.
+# says: Write a dense tensor on the CPU with 1 to 100 elements, which doesn't require grad.
 # earns: 1.6 of 2
 inputs = RIGHT | {"move": [1.0, 2.0]}
 
 
 # %% wrong: a leaf that needs a gradient
-# says: A call fails (RuntimeError
+# says: Write a dense tensor on the CPU with 1 to 100 elements, which doesn't require grad.
 # earns: 1.6 of 2
 inputs = RIGHT | {"move": torch.ones(2, requires_grad=True)}
 
@@ -89,7 +89,7 @@ inputs = RIGHT | {"label": ("gpu", "gpu:0")}
 
 
 # %% wrong: devices in place of texts
-# says: Write a tuple of two texts, such as 'cpu'.
+# says: Write a tuple of two texts, such as ('cpu', 'meta').
 # earns: 1.6 of 2
 inputs = RIGHT | {"label": (torch.device("cuda"), torch.device("cuda:0"))}
 
@@ -121,7 +121,7 @@ inputs = RIGHT | {"literal": None}
 
 
 # %% wrong: a text
-# says: Write a Python number, True or False, or a list of 1 to 10 of them.
+# says: Write an int, a float, True or False, or a list of 1 to 10 of them.
 # earns: 1.6 of 2
 inputs = RIGHT | {"literal": "1.5"}
 

@@ -15,14 +15,14 @@ inputs = RIGHT | {"whole": (4, 200, 1), "sizes": (9, 4)}
 
 
 # %% wrong: n divides the length
-# says: sizes = (10, 5): Here n divides the length, so chunk and tensor_split both make n equal parts.
+# says: sizes = (10, 5): Here n divides the length, so chunk makes n equal parts, as tensor_split does.
 # earns: 0.75 of 1
 # lesson
 inputs = RIGHT | {"sizes": (10, 5)}
 
 
 # %% wrong: the last part is shorter by one
-# says: Both cut [3, 3, 2]. chunk leaves everything that is missing to the last part. Here that is one element, just as in tensor_split's last part.
+# says: Both cut parts of these sizes: [3, 3, 2]. With chunk, all that is missing is missing from the last parts. Here that is one element, and tensor_split's last part is shorter by one, too.
 # earns: 0.75 of 1
 # lesson
 inputs = RIGHT | {"sizes": (8, 3)}
@@ -42,7 +42,7 @@ inputs = RIGHT | {"count": (10, 4)}
 
 
 # %% wrong: one part for each element
-# says: count = (10, 10): Here n divides the length, so chunk and tensor_split both make n equal parts.
+# says: count = (10, 10): Here n divides the length, so chunk makes n equal parts, as tensor_split does.
 # earns: 0.75 of 1
 inputs = RIGHT | {"count": (10, 10)}
 

@@ -115,12 +115,18 @@ def questions(chapter) -> int:
     return sum(box_of(part) == "predict" for part in parts)
 
 
+def answered_below(chapter) -> int:
+    """How many questions have their answer in a fold of the text itself, in the same cell."""
+    cells = read_unchecked(chapter.solution).cells
+    return sum("<details><summary>Answers</summary>" in cell.source for cell in cells)
+
+
 @pytest.mark.parametrize("chapter", COURSE, ids=lambda chapter: chapter.name)
 def test_what_follows_a_predict_is_folded(site: Path, chapter):
     html = (site / "chapters" / f"{chapter.name}.html").read_text(encoding="utf-8")
     predicts, answers = html.count('class="box predict'), html.count('<details class="fold answer">')
     asked = questions(chapter)
-    assert asked > 0 and (predicts, answers) == (asked, asked)
+    assert asked > 0 and (predicts, answers) == (asked, asked - answered_below(chapter))
 
 
 @pytest.mark.parametrize("name", chapter_names())
