@@ -411,12 +411,12 @@ def move(batch: Any, device: torch.device | str) -> Any:
     return batch
 
 
-# %% wrong: moves to the GPU, or to meta where there is none
+# %% wrong: moves to meta, whatever is asked for
 # says: These tensors came back on another device than the one that was asked for.
 # earns: 2 of 3
 def move(batch: Any, device: torch.device | str) -> Any:
     if isinstance(batch, Tensor):
-        return batch.to("cuda" if torch.cuda.is_available() else "meta")
+        return batch.to("meta")
     if isinstance(batch, dict):
         return type(batch)((key, move(value, device)) for key, value in batch.items())
     if isinstance(batch, (list, tuple)):
