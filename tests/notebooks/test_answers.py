@@ -22,10 +22,16 @@ SLOW_CHAPTERS = ("09_onnx_export", "10_multi_gpu", "14_compile")
 SLOW = ("interp-operator", "unmask-functions", "train-resume", "export-lm", "two-equal-one", "train-it")
 a_further_slow_one = pytest.mark.exhaustive("a further answer to an exercise whose check takes a second")
 a_further_slow_lesson = pytest.mark.exhaustive("a further mistake whose check takes a second", thorough=True)
+# a sample runs the executed notebooks of the solutions, with all of their check cells
+a_slow_solution = pytest.mark.exhaustive("a slow solution, which its notebook proves as well", thorough=True)
+
+
+def _is_slow(chapter: str, exercise: str) -> bool:
+    return chapter in SLOW_CHAPTERS or exercise in SLOW
 
 
 def _marks(chapter: str, exercise: str, answer: Answer, answers: list[Answer]) -> tuple[pytest.MarkDecorator, ...]:
-    slow = chapter in SLOW_CHAPTERS or exercise in SLOW
+    slow = _is_slow(chapter, exercise)
     lessons = [one for one in answers if one.lesson]
     if answer is next(one for one in answers if one.kind == "right") or answer in (lessons[:1] if slow else lessons):
         return ()
@@ -69,7 +75,12 @@ def test_answer(marks_of: running.MarksOf, chapter: str, exercise: str, answer: 
         assert marks.visibly is answer.lesson, "hidden: visible tests pass; lesson: visible tests fail"
 
 
-@pytest.mark.parametrize("chapter, exercise", EXERCISES)
+SOLUTIONS = [
+    pytest.param(*one, id="-".join(one), marks=(a_slow_solution,) if _is_slow(*one) else ()) for one in EXERCISES
+]
+
+
+@pytest.mark.parametrize("chapter, exercise", SOLUTIONS)
 def test_solution_gets_full_marks(marks_of: running.MarksOf, chapter: str, exercise: str):
     solution = running.exercise_cells(chapter, exercise)[0].source
     marks = marks_of(chapter, exercise, solution)
