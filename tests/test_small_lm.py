@@ -91,3 +91,8 @@ def test_the_stored_model_reads_better_than_tables_of_four():
     model = small_lm.stored_model()
     assert not model.training
     assert small_lm.held_out_loss(model, held_out, model.length) < table_losses(train, held_out, 4)[-1]
+
+
+def test_a_text_that_is_too_long_is_told_so():
+    with pytest.raises(RuntimeError, match="at most 4 positions, not 5"):
+        SmallLM(vocab=8, width=8, layers=1, length=4)(torch.zeros(1, 5, dtype=torch.int64))

@@ -539,7 +539,7 @@ print("uint8:", (labels >= 300).tolist(), "  int64:", (labels.long() >= 300).tol
 
 # %% [markdown]
 # In torch 2.13, a uint8 of 255 counts as at least 300, because 300 is first converted to uint8, where it wraps around
-# to 44 ([PyTorch issue 101653](https://github.com/pytorch/pytorch/issues/101653)). Convert to int64 before you compare
+# to 44 ([a known issue](https://github.com/pytorch/pytorch/issues/101653)). Convert to int64 before you compare
 # with a number that may not fit.
 #
 # **Now you know.** A GPU's error names the line where Python noticed. The CPU's error names the line that met the bad

@@ -372,6 +372,22 @@ with check("update-inside-backward") as test:
         detach_other()
         return [*found, values_of(net)]
 
+    def nobody_keeps_it(attach, x):
+        """Two backward passes; what attach_sgd returned was not kept."""
+        net = small_net()
+        attach(net, 0.125)
+        for _ in range(2):
+            loss_of(net, x).backward()
+        return values_of(net)
+
+    test.hidden("a caller who doesn't keep the function that removes the hooks")
+    seen = observe_scenario(nobody_keeps_it, attach_sgd, x).expecting(no_gradient)
+    seen.that(
+        same_weights(seen.value, by_hand(small_net(), x, 0.125, steps=2)[-1]),
+        "The updates end when the caller drops the function that you return: something that only this function holds "
+        "is freed with it. Register hooks that live as long as the parameters.",
+    )
+
     test.hidden("detach, then attach again with another rate; another model is not affected")
     seen = observe_scenario(attached_again, attach_sgd, x).expecting(no_gradient)
     net = small_net()

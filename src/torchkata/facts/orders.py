@@ -24,7 +24,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from torchkata.facts.collection import Fact, FactError, entries_in, find
+from torchkata.base.signs import Sign, betrayed, signs_of
+from torchkata.facts.card_file import cards_in, fault_of_texts, of_chapter
+from torchkata.facts.collection import Fact, find
 
 DATA = files("torchkata.facts") / "orders.yaml"
 TEXTS = {"id", "fact", "asks", "because"}
@@ -44,7 +46,7 @@ class Order:
     fact: Fact
     asks: str
     lines: dict[str, str]
-    wrong: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]
+    wrong: tuple[tuple[str, tuple[Sign, ...]], ...]
     because: str
     setup: str = ""
     works: str = ""
@@ -72,7 +74,7 @@ class Order:
     def fault(self, given: str) -> str:
         """Why an order doesn't work: the first sentence that applies; "" where it works. given: names with blanks."""
         names = given.split()
-        return next((told for told, signs in self.wrong if any(_comes(sign, names) for sign in signs)), "")
+        return next((told for told, signs in self.wrong if betrayed(signs, names)), "")
 
 
 @cache
@@ -83,17 +85,12 @@ def all_orders() -> tuple[Order, ...]:
 
 def orders(chapter: str) -> tuple[Order, ...]:
     """The orders of a chapter, named in full (11_training_loop)."""
-    return tuple(order for order in all_orders() if order.id[:2] == chapter[:2])
+    return of_chapter(all_orders(), chapter)
 
 
 def parse(text: str) -> tuple[Order, ...]:
     """The orders in the text of the file. Raises FactError, naming the entry, at the first fault."""
-    found: list[Order] = []
-    for entry in entries_in(text):
-        if fault := _fault(entry, {order.id for order in found}):
-            raise FactError(f"orders.yaml: {entry.get('id', f'entry {len(found) + 1}')}: {fault}")
-        found.append(_order(entry))
-    return tuple(found)
+    return cards_in(text, DATA.name, _fault, _order)
 
 
 def _order(entry: dict[str, Any]) -> Order:
@@ -102,36 +99,22 @@ def _order(entry: dict[str, Any]) -> Order:
         fact=find(entry["fact"]),
         asks=entry["asks"].strip(),
         lines=entry["lines"],
-        wrong=tuple((told, _signs(signs)) for told, signs in entry["wrong"].items()),
+        wrong=tuple((told, signs_of(signs)) for told, signs in entry["wrong"].items()),
         because=entry["because"].strip(),
         setup=entry.get("setup", ""),
         works=entry.get("works", ""),
     )
 
 
-def _fault(entry: dict[str, Any], seen: set[str]) -> str | None:
+def _fault(entry: dict[str, Any]) -> str | None:
     """What is wrong with an entry, or None."""
     if set(entry) - {"setup", "works"} != TEXTS | {"lines", "wrong"}:
         return f"its fields must be {', '.join(sorted(TEXTS | {'lines', 'wrong'}))}, and setup and works"
-    if not all(isinstance(entry[field], str) and entry[field].strip() for field in TEXTS):
-        return f"{', '.join(sorted(TEXTS))} must be text"
-    if entry["id"] in seen:
-        return "the id is used twice"
-    if entry["id"][:2] != entry["fact"][:2]:
-        return "its fact belongs to another chapter"
+    if fault := fault_of_texts(entry, TEXTS):
+        return fault
     if not FEWEST <= len(entry["lines"]) <= MOST:
         return f"it must have {FEWEST} to {MOST} lines"
-    named = {name for signs in entry["wrong"].values() for sign in _signs(signs) for name in sign}
+    named = {name for signs in entry["wrong"].values() for sign in signs_of(signs) for name in sign}
     if strays := sorted(named - set(entry["lines"])):
         return f"no line is called {strays[0]}"
     return None
-
-
-def _signs(signs: str | list[str]) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(sign.split()) for sign in ([signs] if isinstance(signs, str) else signs))
-
-
-def _comes(sign: tuple[str, ...], names: list[str]) -> bool:
-    """Whether these names come in this order, whatever is between them."""
-    places = [names.index(name) for name in sign if name in names]
-    return len(places) == len(sign) and places == sorted(places)

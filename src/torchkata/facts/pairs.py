@@ -27,7 +27,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from torchkata.facts.collection import Fact, FactError, entries_in, find
+from torchkata.facts.card_file import cards_in, fault_of_texts, of_chapter
+from torchkata.facts.collection import Fact, find
 
 DATA = files("torchkata.facts") / "pairs.yaml"
 ASKS = (
@@ -114,17 +115,12 @@ def all_pairs() -> tuple[Pair, ...]:
 
 def pairs(chapter: str) -> tuple[Pair, ...]:
     """The pairs of a chapter, named in full (03_gather_scatter)."""
-    return tuple(pair for pair in all_pairs() if pair.id[:2] == chapter[:2])
+    return of_chapter(all_pairs(), chapter)
 
 
 def parse(text: str) -> tuple[Pair, ...]:
     """The pairs in the text of the file. Raises FactError, naming the entry, at the first fault."""
-    found: list[Pair] = []
-    for entry in entries_in(text):
-        if fault := _fault(entry, {pair.id for pair in found}):
-            raise FactError(f"pairs.yaml: {entry.get('id', f'entry {len(found) + 1}')}: {fault}")
-        found.append(_pair(entry))
-    return tuple(found)
+    return cards_in(text, DATA.name, _fault, _pair)
 
 
 def _pair(entry: dict[str, Any]) -> Pair:
@@ -141,17 +137,13 @@ def _pair(entry: dict[str, Any]) -> Pair:
     )
 
 
-def _fault(entry: dict[str, Any], seen: set[str]) -> str | None:
+def _fault(entry: dict[str, Any]) -> str | None:
     """What is wrong with an entry, or None."""
     result = {"agree"} if "agree" in entry else {"differ", "returns"}
     if set(entry) - {"imports"} != TEXTS | result:
         return f"its fields must be {', '.join(sorted(TEXTS | result))}, and imports where it needs some"
-    if not all(isinstance(entry[field], str) and entry[field].strip() for field in TEXTS):
-        return f"{', '.join(sorted(TEXTS))} must be text"
-    if entry["id"] in seen:
-        return "the id is used twice"
-    if entry["id"][:2] != entry["fact"][:2]:
-        return "its fact belongs to another chapter"
+    if fault := fault_of_texts(entry, TEXTS):
+        return fault
     if len(entry.get("agree", "12")) < 2 or len(entry.get("returns", "12")) != 2:
         return "agree must have two inputs at least, and returns two texts"
     if _arguments(entry["first"]) != _arguments(entry["second"]):

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from torchkata.base.signs import Sign, betrayed, signs_of
 from torchkata.verdicts.comparing import show
 from torchkata.verdicts.isolation import clean_state
 
@@ -16,13 +17,13 @@ class Ordering:
 
     lines: Mapping[str, str]
     works: Callable[[list[str]], object]
-    wrong: Mapping[str, list[list[str]]]
+    wrong: Mapping[str, tuple[Sign, ...]]
 
     @property
     def needed(self) -> list[str]:
         """The names of the lines that belong to the program."""
         signs = [sign for signs in self.wrong.values() for sign in signs]
-        return [name for name in self.lines if [name] not in signs]
+        return [name for name in self.lines if (name,) not in signs]
 
 
 def ordering(
@@ -40,8 +41,7 @@ def ordering(
             applies is told. Together with the lines that are missing, the signs must find fault with exactly the orders
             that don't work; tests/notebooks/test_orders.py tries them all.
     """
-    listed = {sentence: [signs] if isinstance(signs, str) else signs for sentence, signs in wrong.items()}
-    found = {sentence: [sign.split() for sign in signs] for sentence, signs in listed.items()}
+    found = {sentence: signs_of(signs) for sentence, signs in wrong.items()}
     if strays := {name for signs in found.values() for sign in signs for name in sign} - set(lines):
         raise ValueError(f"no line is called {min(strays)}")
     return Ordering(lines, works, found)
@@ -66,7 +66,7 @@ def fault(item: Ordering, given: list[str]) -> str:
     """What a list of names, each at most once, lacks, or what betrays it, without running it; "" where nothing does."""
     if missing := [name for name in item.needed if name not in given]:
         return f"Your list lacks {', '.join(missing)}."
-    return next((told for told, signs in item.wrong.items() if any(_comes(sign, given) for sign in signs)), "")
+    return next((told for told, signs in item.wrong.items() if betrayed(signs, given)), "")
 
 
 def _works(item: Ordering, given: list[str]) -> bool:
@@ -76,8 +76,3 @@ def _works(item: Ordering, given: list[str]) -> bool:
             return bool(item.works(given))
     except Exception:  # of any line that runs too early
         return False
-
-
-def _comes(sign: list[str], given: list[str]) -> bool:
-    places = [given.index(name) for name in sign if name in given]
-    return len(places) == len(sign) and places == sorted(places)

@@ -81,28 +81,6 @@ def attach_sgd(model, lr):
     return detach
 
 
-# %% right: hooks on the nodes that accumulate
-def attach_sgd(model, lr):
-    nodes, handles = [], []
-    for parameter in model.parameters():
-        if parameter.requires_grad:
-            node = parameter.view_as(parameter).grad_fn.next_functions[0][0]
-
-            def hook(*args, parameter=parameter):
-                parameter.data.sub_(parameter.grad, alpha=lr)
-                parameter.grad = None
-
-            nodes.append(node)
-            handles.append(node.register_hook(hook))
-
-    def detach():
-        nodes.clear()
-        for handle in handles:
-            handle.remove()
-
-    return detach
-
-
 # %% right: one optimizer over all parameters, stepped and cleared in each hook
 def attach_sgd(model, lr):
     parameters = [p for p in model.parameters() if p.requires_grad]
@@ -136,6 +114,31 @@ def attach_sgd(model, lr):
         if p.requires_grad:
             stack.callback(p.register_post_accumulate_grad_hook(partial(hook, lr)).remove)
     return stack.close
+
+
+# %% wrong: hooks on nodes that only the returned function keeps
+# says: The updates end when the caller drops the function that you return
+# earns: 1 of 2
+# caught: hidden
+def attach_sgd(model, lr):
+    nodes, handles = [], []
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            node = parameter.view_as(parameter).grad_fn.next_functions[0][0]
+
+            def hook(*args, parameter=parameter):
+                parameter.data.sub_(parameter.grad, alpha=lr)
+                parameter.grad = None
+
+            nodes.append(node)
+            handles.append(node.register_hook(hook))
+
+    def detach():
+        nodes.clear()
+        for handle in handles:
+            handle.remove()
+
+    return detach
 
 
 # %% wrong: a tensor hook that reads p.grad
