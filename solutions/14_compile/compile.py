@@ -10,12 +10,13 @@
 # - make one graph serve all sizes, and take breaks out of a function without losing what it prints, logs or learns;
 # - say what a compiled forward keeps for backward, and what fusing saves.
 #
-# **40 minutes to read, 165 minutes to practise, 20 points.** You need chapters 4 and 6,
-# [section 5.9](../05_custom_functions/custom_functions.ipynb) (what a compiler sees of an operator),
+# **40 minutes to read, 165 minutes to practise, 20 points.** You need chapters 4 and 6, [section
+# 5.9](../05_custom_functions/custom_functions.ipynb) (what a compiler sees of an operator),
 # [7.6](../07_modules_state_dict/modules_state_dict.ipynb) (names in the state_dict of a wrapper) and
 # [9.7](../09_onnx_export/onnx_export.ipynb) (Python that is baked into an export). Everything here is counted: graphs,
-# guards, bytes. Nothing is timed (section 14.8 quotes one measurement), and you need no C++ compiler: the backends are
-# functions of our own, "eager" and "aot_eager".
+# guards, bytes. Without a GPU nothing is timed on your machine (section 14.8 quotes one measurement, and the end of the
+# chapter shows a run on a GPU), and you need no C++ compiler: the backends are functions of our own, "eager" and
+# "aot_eager".
 #
 # How it works: answer each *Predict* question before you run the cell below it (Shift + Enter). In an exercise, run
 # your answer cell, then the check cell, the grey line below it, which says what is right or wrong and why.
