@@ -10,7 +10,8 @@
 #
 # - The function is called on two ranks. Rank 0 has the first part of the model and `inputs`, a list of `n_micro`
 #   tensors; its `targets` is None. Rank 1 has the second part and `targets`, also a list; its `inputs` is None.
-# - `hidden` is the shape of the float32 activation of one micro-batch between the two parts.
+# - `hidden` is the shape of the float32 activation of one micro-batch between the two parts, and
+#   `loss_fn(output, target)` gives the loss of one micro-batch.
 # - Afterwards each rank's `.grad` is that of the mean loss over all micro-batches, with the same numbers as for the
 #   undivided model. Old gradients are cleared first. No optimizer steps, and no weight changes.
 # - Rank 1 returns the mean loss as a float, rank 0 returns None.
@@ -107,9 +108,9 @@ def micro_batches(hidden, n_micro, call):
     return inputs, [numbers((*hidden[:-1], 2), at + 5 + 2 * k) for k in range(n_micro)]
 
 
-def squared_error(out, y):
-    """The mean squared error."""
-    return (out - y).square().mean()
+def relative_error(out, y):
+    """The squared error relative to the target's size: another number if the two are exchanged."""
+    return ((out - y).square() / (1 + y.square())).mean()
 
 
 class Messages:
@@ -143,7 +144,7 @@ def both_ranks(step, cases):
                 for call in range(calls):
                     inputs, targets = micro_batches(hidden, n_micro, call)
                     own = (inputs, None) if rank == 0 else (None, targets)
-                    got = step(stage, *own, squared_error, hidden, n_micro)
+                    got = step(stage, *own, relative_error, hidden, n_micro)
             after = [parameter.detach() for parameter in stage.parameters()]
             others = messages.others + ["pipelining"] * ("torch.distributed.pipelining" in sys.modules)
             facts.append({"got": got if isinstance(got, float) else None, "nothing": got is None, "others": others})
@@ -222,10 +223,11 @@ with check("two-stage-backward") as test:
         first, second = halves(hidden)
         inputs, targets = micro_batches(hidden, n_micro, calls - 1)
         activations = [first(x) for x in inputs]
-        losses = [squared_error(second(h), y) for h, y in zip(activations, targets, strict=True)]
+        losses = [relative_error(second(h), y) for h, y in zip(activations, targets, strict=True)]
         mean = sum(losses) / n_micro
         wanted = [torch.autograd.grad(mean, list(part.parameters()), retain_graph=True) for part in (first, second)]
         arrived = torch.autograd.grad(mean, activations, retain_graph=True)
+        exchanged = sum(relative_error(y, second(h)) for h, y in zip(activations, targets, strict=True)) / n_micro
         ones = [torch.ones_like(h) for h in activations]
 
         def continued(chosen, starts):
@@ -250,6 +252,10 @@ with check("two-stage-backward") as test:
             close(back, wanted[1]),
             "Rank 1's gradients are not those of the undivided model.",
             *known,
+            mistake(
+                "The loss has its arguments exchanged: the output of the second part comes first, then the target.",
+                when=lambda seen: close(back, torch.autograd.grad(exchanged, list(second.parameters()))),
+            ),
             mistake(
                 "The gradients are n_micro times too large. The loss is the mean over all micro-batches.",
                 when=lambda seen: n_micro > 1 and close(back, [n_micro * grad for grad in wanted[1]]),
@@ -323,10 +329,11 @@ with check("two-stage-backward") as test:
         first, second = halves(hidden)
         inputs, targets = micro_batches(hidden, n_micro, calls - 1)
         activations = [first(x) for x in inputs]
-        losses = [squared_error(second(h), y) for h, y in zip(activations, targets, strict=True)]
+        losses = [relative_error(second(h), y) for h, y in zip(activations, targets, strict=True)]
         mean = sum(losses) / n_micro
         wanted = [torch.autograd.grad(mean, list(part.parameters()), retain_graph=True) for part in (first, second)]
         arrived = torch.autograd.grad(mean, activations, retain_graph=True)
+        exchanged = sum(relative_error(y, second(h)) for h, y in zip(activations, targets, strict=True)) / n_micro
         ones = [torch.ones_like(h) for h in activations]
 
         def continued(chosen, starts):
@@ -351,6 +358,10 @@ with check("two-stage-backward") as test:
             close(back, wanted[1]),
             "Rank 1's gradients are not those of the undivided model.",
             *known,
+            mistake(
+                "The loss has its arguments exchanged: the output of the second part comes first, then the target.",
+                when=lambda seen: close(back, torch.autograd.grad(exchanged, list(second.parameters()))),
+            ),
             mistake(
                 "The gradients are n_micro times too large. The loss is the mean over all micro-batches.",
                 when=lambda seen: n_micro > 1 and close(back, [n_micro * grad for grad in wanted[1]]),

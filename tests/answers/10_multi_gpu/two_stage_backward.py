@@ -869,3 +869,30 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
             dist.send(g, 0)
             total += loss.detach()
     return float(total / n_micro) if dist.get_rank() else None
+
+
+# %% wrong: the arguments of the loss are exchanged
+# earns: 0 of 2
+# says: The loss has its arguments exchanged
+def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
+    stage.zero_grad()
+    if dist.get_rank() == 0:
+        activations = []
+        for x in inputs:
+            activations.append(stage(x))
+            dist.send(activations[-1].detach(), dst=1)
+        for activation in activations:
+            gradient = torch.empty(hidden)
+            dist.recv(gradient, src=1)
+            activation.backward(gradient)
+        return None
+    received, total = [], 0.0
+    for y in targets:
+        received.append(torch.empty(hidden))
+        dist.recv(received[-1], src=0)
+        loss = loss_fn(y, stage(received[-1].requires_grad_())) / n_micro
+        loss.backward()
+        total += loss.item()
+    for h in received:
+        dist.send(h.grad, dst=0)
+    return total
