@@ -54,6 +54,14 @@ def test_torch_is_pinned_and_the_proved_releases_are_admitted():
     assert not wanted.specifier.contains("2.10.0")
 
 
+def test_notebooks_are_read_without_a_grammar():
+    """Building one is a second of each command."""
+    held_back = [Requirement(text) for text in lock.HELD_BACK]
+    assert all(set(one.specifier.filter([version(one.name)])) for one in held_back)
+    told = "import sys, nbformat; print(*{'lark', 'rfc3987_syntax'} & sys.modules.keys())"
+    assert subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True).stdout == "\n"
+
+
 @pytest.mark.parametrize(("file", "wanted"), [(lock.ALL, LEARNING + EXTRAS), (lock.LEARNING, LEARNING)])
 def test_the_locks_cover_what_the_package_asks_for(file, wanted):
     pins = {canonicalize_name(pin.name): pin for pin in locked(file)}

@@ -23,6 +23,9 @@ ROOT = Path(__file__).resolve().parents[3]
 TORCH = "2.13.0"
 BUILD_BACKEND = "setuptools"  # make installs the course itself with it
 NOT_LOCKED = {"pip", "torchkata", "wheel"}
+# from 4.25 on, JupyterLab brings rfc3987-syntax, which builds grammars whenever jsonschema is imported: a second of each
+# command and each server (python-jsonschema/jsonschema, issue 1428)
+HELD_BACK = ["jsonschema<4.25"]
 # packages that exist on some systems only
 MARKERS = {
     "pexpect": 'sys_platform != "win32"',
@@ -160,10 +163,10 @@ def _install_all(folder: Path) -> Path:
 
 
 def wanted() -> list[str]:
-    """All that pyproject.toml asks for, with torch at TORCH."""
+    """All that pyproject.toml asks for, with torch at TORCH and some packages below a version."""
     project = _project()
     extras = [name for extra in project["optional-dependencies"].values() for name in extra]
-    return [f"torch=={TORCH}", BUILD_BACKEND, *project["dependencies"], *extras]
+    return [f"torch=={TORCH}", BUILD_BACKEND, *HELD_BACK, *project["dependencies"], *extras]
 
 
 def resolving(report: Path) -> list[str]:
