@@ -208,6 +208,24 @@ def judge_both(seen, *mistakes, rtol=1e-4, atol=1e-5):
     return seen.leaves_arguments_alone()
 
 
+def living(blockwise_attention, q, k, v, keep, block):
+    """Call the function, and note after each operation how many numbers its tensors hold together."""
+    given = {tensor.untyped_storage()._cdata for tensor in (q, k, v, keep)}
+    made, held = {}, [0]
+
+    def note(func, args, out):
+        for tensor in out if isinstance(out, (tuple, list)) else [out]:
+            if isinstance(tensor, Tensor) and (storage := tensor.untyped_storage())._cdata not in given:
+                made[storage._cdata] = StorageWeakRef(storage), storage.nbytes() // tensor.element_size()
+        for place in [place for place, (storage, _) in made.items() if storage.expired()]:
+            del made[place]
+        held.append(sum(count for _, count in made.values()))
+
+    with noting_operations(note) as lost:
+        blockwise_attention(q, k, v, keep, block)
+    return {"together": max(held), "lost": lost}
+
+
 # %% check="blockwise-attention" points=2
 """The numbers of one softmax, a few keys at a time; no matrix of scores."""
 with check("blockwise-attention") as test:
@@ -247,23 +265,6 @@ with check("blockwise-attention") as test:
     )
 
     test("the numbers that all tensors hold together at any moment")
-
-    def living(blockwise_attention, q, k, v, keep, block):
-        """Call the function, and note after each operation how many numbers its tensors hold together."""
-        given = {tensor.untyped_storage()._cdata for tensor in (q, k, v, keep)}
-        made, held = {}, [0]
-
-        def note(func, args, out):
-            for tensor in out if isinstance(out, (tuple, list)) else [out]:
-                if isinstance(tensor, Tensor) and (storage := tensor.untyped_storage())._cdata not in given:
-                    made[storage._cdata] = StorageWeakRef(storage), storage.nbytes() // tensor.element_size()
-            for place in [place for place, (storage, _) in made.items() if storage.expired()]:
-                del made[place]
-            held.append(sum(count for _, count in made.values()))
-
-        with noting_operations(note) as lost:
-            blockwise_attention(q, k, v, keep, block)
-        return {"together": max(held), "lost": lost}
 
     seen, scores = observe_scenario(living, blockwise_attention, *args), B * H * Q * K
     out_of_sight = "Part of your code's work ran where the check can't watch it. Do all of it in the call itself."
@@ -381,7 +382,7 @@ with check("blockwise-attention") as test:
     low, lower = q.abs() + 0.5, -(k.abs() + 0.5) * 3000
     underflow = mistake(
         "All scores are far below 0 here, and your output is 0, or the second result -inf. The largest score so far "
-        "must start at -inf: measured from a start of 0, or with no maximum at all, every exp is 0.",
+        "must start at -inf: measured from a larger start, such as 0, or with no maximum at all, every exp is 0.",
         when=lambda seen: not seen.value[0].any(-1).all() or bool((seen.value[1] == -torch.inf).any()),
     )
     finite = mistake(
@@ -391,6 +392,22 @@ with check("blockwise-attention") as test:
     )
     for some_keep in (torch.ones_like(keep), keep):
         judge_both(observe(blockwise_attention, low, lower, v, some_keep, 2), nan, underflow, finite, rtol=1e-3)
+    one_key, far = torch.tensor([[True, False]]).expand(5, 2), torch.full_like(k[:, :, :2], -1e12)
+    for block in (2, 1):
+        seen = observe(blockwise_attention, q.abs() + 0.5, far, v[:, :, :2], one_key, block)
+        judge_both(seen, nan, underflow, finite, rtol=1e-3)
+
+    test.hidden("200 queries over 512 keys, 4 at a time: what all tensors hold together")
+    args = [*numbers(5, 1, 1, 200, 512, 4, 16), torch.ones(200, 512, dtype=torch.bool), 4]
+    seen, scores = observe_scenario(living, blockwise_attention, *args), 200 * 512
+    together = seen["together"]
+    seen.that(
+        together < 2 * scores,
+        f"Here values have 16 numbers and blocks 4 keys, and at some moment the tensors of your code held {together:,} "
+        f"numbers together, more than twice the {scores:,} scores. An output of each block is as large as the output "
+        "of all keys: add a block to what came before as soon as it is computed, and keep nothing of it.",
+        stage="rule",
+    )
 
     test.hidden("bfloat16 and float16: computed in float32, rounded once")
     in_half = (

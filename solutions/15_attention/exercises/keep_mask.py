@@ -130,6 +130,21 @@ def from_sizes():
     return found
 
 
+def in_floats():
+    """Masks whose positions are compared as floats: without a window, with it, or both."""
+    found = []
+    for kind in (torch.float32, torch.bfloat16, torch.float16):
+
+        def order(queries, keys, kind=kind):
+            return queries.to(kind) >= keys.to(kind)
+
+        def near(queries, keys, window, kind=kind):
+            return queries.to(kind) - keys.to(kind) < window
+
+        found += [comparing(order=order), comparing(near=near), comparing(order=order, near=near)]
+    return found
+
+
 def open_rows(*args, **kwargs):
     """A right mask in which a query without keys sees all."""
     keep = right(*args, **kwargs)
@@ -159,6 +174,8 @@ WRONG_MASKS = known(
         ignored("window"): [{"gives": without("window")}],
         ignored("documents"): [{"gives": without("query_documents", "key_documents")}],
         ignored("valid"): [{"gives": without("valid")}],
+        "Your mask compares positions as floats. float32 can't tell 2**30 from 2**30 + 1, and bfloat16 can't even tell "
+        "1003 from 1004. Compare the integers as they are.": [{"gives": wrong} for wrong in in_floats()],
         "Your mask shows queries some keys that come after them. A window, documents and `valid` hide further keys, "
         "and those at later positions stay hidden all the same.": [
             {

@@ -20,8 +20,8 @@
 #   several times or not at all. Only filled positions are moved, within the same memory.
 # - `append` raises ValueError if the positions don't fit (exactly `max_length` do), if k or v has other dimensions (B,
 #   H, D or their number) or another dtype than the cache, or if k and v have different n. `reorder` raises IndexError
-#   or ValueError for an index outside 0 … B - 1, for rows of another length and for a bool mask. After each refusal the
-#   cache is what it was.
+#   or ValueError for an index outside 0 … B - 1, for rows of another length and for a bool mask, however many positions
+#   are filled. After each refusal the cache is what it was, and nothing has been written into its memory.
 #
 # **Rule.** All memory that stays is taken in `__init__`.
 #
@@ -533,18 +533,21 @@ with check("kv-cache") as test:
     )
 
     def refusing(Cache, k, v, method, arguments):
-        """Fill a Cache for eight positions, ask it for something that it must refuse, and read it."""
+        """Fill a Cache for eight positions, rewind it to k's, ask for what it must refuse, and read it."""
         cache, error = Cache(*k.shape[:2], 8, k.shape[3]), []
         cache.append(k, v)
+        more = k.new_full((*k.shape[:2], 8 - k.shape[2], k.shape[3]), 7.0)
+        behind = [t[:, :, k.shape[2] :] for t in cache.append(more, more)]
+        cache.rewind(k.shape[2])
         try:
             getattr(cache, method)(*arguments)
         except Exception as raised:
             error = [kind.__name__ for kind in type(raised).__mro__]
         if not error:
             return {"error": error}
-        length = cache.length
+        length, written = cache.length, any((t != 7).any() for t in behind)
         keys, values = cache.append(k[:, :, :0], v[:, :, :0])
-        return {"error": error, "length": length, "keys": keys.clone(), "values": values.clone()}
+        return {"error": error, "length": length, "keys": keys.clone(), "values": values.clone(), "written": written}
 
     def judge_refusal(k, v, method, arguments, kinds, sentence, idea):
         """The right kind of exception, and a cache that is what it was."""
@@ -554,6 +557,11 @@ with check("kv-cache") as test:
             seen["length"] == k.shape[2] and same(seen["keys"], k) and same(seen["values"], v),
             f"Your code refused {idea}, but only after it had written or counted something, so the cache is no longer "
             "what it was. Check everything first, then write.",
+        )
+        seen.that(
+            not seen["written"],
+            f"Your code refused {idea}, but only after it had written into the memory behind the filled positions. A "
+            "view from before a `rewind` shows these numbers. Check everything first, both k and v, then write.",
         )
 
     test.hidden("more positions than there is room for")
@@ -611,4 +619,11 @@ with check("kv-cache") as test:
             f"reorder({rows}) must raise IndexError or ValueError: {why}.",
             f"reorder({rows})",
         )  # fmt: skip
+    judge_refusal(
+        k[:, :, :0], v[:, :, :0], "reorder", [torch.tensor([2, 1, 3])], ["ValueError", "IndexError"],
+        "With three rows, reorder([2, 1, 3]) must raise IndexError or ValueError even if no position is filled. "
+        "Indexing notices nothing where there is nothing to read, and `index_select` raises RuntimeError: compare the "
+        "rows with B yourself.",
+        "reorder([2, 1, 3])",
+    )  # fmt: skip
     ### END HIDDEN TESTS

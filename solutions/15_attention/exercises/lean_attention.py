@@ -16,7 +16,7 @@
 # - Between forward and backward nothing stays alive but `q`, `k`, `v`, the output and at most two numbers for each
 #   query. All of it is kept by `save_for_backward`, so that backward raises if one of these was changed in place. In
 #   forward and in backward all scores may exist for a moment.
-# - Backward computes no gradient for an input that needs none.
+# - Backward computes no gradient for an input that needs none, and nothing that only such a gradient needs.
 # - A second derivative is refused, not wrong: if gradients of `out.square().sum()`, made with `create_graph=True`, are
 #   part of another loss, its `backward()` raises RuntimeError (or is right).
 #
@@ -210,9 +210,8 @@ def kept(LeanAttention, q, k, v):
         out = LeanAttention.apply(q, k, v)
     of_out = out.untyped_storage()._cdata
     foreign = sum(count for place, count in saved.items() if place not in own and place != of_out)
-    unsaved = [
-        name for name, tensor in zip("qkv", (q, k, v), strict=True) if tensor.untyped_storage()._cdata not in saved
-    ]
+    given = zip("qkv", (q, k, v), strict=True)
+    unsaved = {name: t.numel() for name, t in given if t.untyped_storage()._cdata not in saved}
     values = [*getattr(out.grad_fn, "__dict__", {}).values()]
     for value in values:
         if isinstance(value, (list, tuple)):
@@ -246,6 +245,7 @@ OUT_OF_SIGHT = (
 def judge_kept(seen, queries, matrix):
     """No more than two numbers for each query, besides the arguments and the output, all of it saved."""
     foreign, alive, attributes = seen["foreign"], seen["alive"], seen["attributes"]
+    names, copied = " and ".join(seen["unsaved"]), sum(seen["unsaved"].values())
     seen.that(not seen["lost"], OUT_OF_SIGHT)
     seen.that(
         foreign <= 2 * queries,
@@ -257,6 +257,12 @@ def judge_kept(seen, queries, matrix):
             f"{matrix:,}, one number for each pair of a query and a key. Compute it again in backward: the logsumexp "
             "of each query's scores is enough for that.",
             when=lambda seen: foreign >= matrix,
+        ),
+        mistake(
+            f"Your code saves {foreign:,} numbers besides q, k, v and the output, and not {names} as it came: it saves "
+            "copies. `contiguous()` and `reshape` copy a transposed tensor, and such a copy stays alive and doesn't "
+            "notice when the argument is changed. Save the arguments, and convert them again in backward.",
+            when=lambda seen: copied > 0 and 0 <= foreign - copied <= 2 * queries,
         ),
     )
     seen.that(
@@ -271,7 +277,6 @@ def judge_kept(seen, queries, matrix):
         "`ctx`, a list, an array, or a function that refers to it, or a larger tensor of which the output or an "
         "argument is a part.",
     )
-    names = " and ".join(seen["unsaved"])
     seen.that(
         not names,
         f"`save_for_backward` didn't get {names}, so your backward has it from elsewhere, where autograd doesn't "
@@ -472,4 +477,8 @@ with check("lean-attention") as test:
     test.hidden("what is kept for other sizes")
     other = numbers(9, (3, 2, 50, 4), (3, 2, 40, 4), (3, 2, 40, 6))
     judge_kept(observe_scenario(kept, LeanAttention, *other), 3 * 2 * 50, 3 * 2 * 50 * 40)
+
+    test.hidden("what is kept of transposed q, k and v")
+    turned = [tensor.detach().mT.contiguous().mT.requires_grad_() for tensor in other]
+    judge_kept(observe_scenario(kept, LeanAttention, *turned), 3 * 2 * 50, 3 * 2 * 50 * 40)
     ### END HIDDEN TESTS

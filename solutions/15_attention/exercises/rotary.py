@@ -292,6 +292,12 @@ with check("rotary") as test:
         close(seen.value, turned(x, positions), 5e-3),
         "Under autocast, your angles are computed in bfloat16. A matrix product (`@`, einsum) is cast there, "
         "a product of numbers that broadcasts isn't. Position 257 becomes 256.",
+        mistake(
+            "Under autocast your angles are right, but the turned numbers have only two or three digits. A matrix "
+            "product (`@`, einsum) is cast to bfloat16 there, a product of numbers that broadcasts isn't. So multiply "
+            "by cos and sin number by number.",
+            when=lambda seen: close(seen.value, turned(x, positions), 0.1),
+        ),
     )
     seen.that(
         seen.value.dtype == torch.float32,

@@ -348,6 +348,26 @@ def blockwise_attention(q, k, v, keep, block):
     return (out / total.masked_fill(total == 0, 1.0)).to(q.dtype), (largest + total.log())[..., 0]
 
 
+# %% wrong: the running maximum starts at -1e9
+# says: The largest score so far must start at -inf: measured from a larger start, such as 0
+# earns: 2 of 3
+# caught: hidden
+def blockwise_attention(q, k, v, keep, block):
+    if block < 1:
+        raise ValueError("block")
+    wide = torch.promote_types(q.dtype, torch.float32)
+    largest = torch.full((*q.shape[:3], 1), -1e9, dtype=wide)
+    total, out = torch.zeros_like(largest), torch.zeros(*q.shape[:3], v.shape[-1], dtype=wide)
+    for a in range(0, k.shape[2], block):
+        s = q.to(wide) @ k[:, :, a : a + block].to(wide).mT / q.shape[-1] ** 0.5
+        s = s.masked_fill(~keep[:, a : a + block], -torch.inf)
+        new = torch.maximum(largest, s.amax(-1, keepdim=True))
+        p, shift = (s - new).exp(), (largest - new).exp()
+        total, out = total * shift + p.sum(-1, keepdim=True), out * shift + p @ v[:, :, a : a + block].to(wide)
+        largest = new
+    return (out / total.masked_fill(total == 0, 1.0)).to(q.dtype), (largest + total.log())[..., 0]
+
+
 # %% wrong: the maximum over hidden keys too
 # says: A hidden key with a very large score has set the maximum
 # earns: 2 of 3
@@ -437,6 +457,28 @@ def blockwise_attention(q, k, v, keep, block):
         total, out = total + p.sum(-1, keepdim=True), out + p @ v[:, :, n * block : (n + 1) * block].to(wide)
     out = torch.where(total > 0, out / total, 0.0)
     return out.to(q.dtype), (top + total.log())[..., 0]
+
+
+# %% wrong: the outputs of all blocks in a list, merged at the end
+# says: An output of each block is as large as the output of all keys
+# earns: 2 of 3
+# caught: hidden
+def blockwise_attention(q, k, v, keep, block):
+    if block < 1:
+        raise ValueError("block")
+    wide = torch.promote_types(q.dtype, torch.float32)
+    parts, lse = [], torch.full(q.shape[:3], -torch.inf, dtype=wide)
+    for a in range(0, k.shape[2], block):
+        s = q.to(wide) @ k[:, :, a : a + block].to(wide).mT / q.shape[-1] ** 0.5
+        s = s.masked_fill(~keep[:, a : a + block], -torch.inf)
+        its = s.logsumexp(-1)
+        p = (s - its.masked_fill(its == -torch.inf, 0.0)[..., None]).exp()
+        parts.append((p @ v[:, :, a : a + block].to(wide), its))
+        lse = torch.logaddexp(lse, its)
+    out, base = torch.zeros(*q.shape[:3], v.shape[-1], dtype=wide), lse.masked_fill(lse == -torch.inf, 0.0)
+    for mine, its in parts:
+        out += mine * (its - base).exp()[..., None]
+    return out.to(q.dtype), lse
 
 
 # %% wrong: calls scaled_dot_product_attention

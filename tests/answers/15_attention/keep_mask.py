@@ -544,7 +544,7 @@ def keep_mask(*args, **kwargs):
 
 
 # %% wrong: positions in bfloat16, which can't tell 1003 from 1004
-# says: The values are wrong
+# says: Your mask compares positions as floats.
 # earns: 1 of 2
 # caught: hidden
 def keep_mask(query_positions, key_positions, **kwargs):
@@ -579,7 +579,7 @@ def keep_mask(query_positions, key_positions, *, window=None, query_documents=No
 
 
 # %% wrong: compares positions as float32
-# says: Your mask shows queries some keys that come after them
+# says: Your mask compares positions as floats. float32 can't tell 2**30 from 2**30 + 1
 # earns: 1 of 2
 # caught: hidden
 def keep_mask(query_positions, key_positions, *, window=None, query_documents=None, key_documents=None, valid=None):

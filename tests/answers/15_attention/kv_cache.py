@@ -496,6 +496,26 @@ class Cache(Base):
         return self.read()
 
 
+# %% wrong: writes k, then looks at v, and counts at the end
+# says: but only after it had written into the memory behind the filled positions.
+# earns: 1 of 2
+# caught: hidden
+class Cache(Base):
+    def write_one(self, memory, new, n):
+        batch, heads, max_length, dim = memory.shape
+        if new.shape != (batch, heads, n, dim) or new.dtype != memory.dtype or self.length + n > max_length:
+            raise ValueError("shape, dtype or room")
+        memory[:, :, self.length : self.length + n] = new.detach()
+
+    def append(self, k, v):
+        if k.dim() != 4:
+            raise ValueError("dimensions")
+        self.write_one(self.k, k, k.shape[2])
+        self.write_one(self.v, v, k.shape[2])
+        self.length += k.shape[2]
+        return self.read()
+
+
 # %% wrong: counts before it looks
 # says: Your code refused a position too many, but only after it had written or counted something
 # earns: 1 of 2
@@ -691,6 +711,38 @@ class Cache(Base):
     def look_at(self, rows):
         if rows.shape != self.k.shape[:1] or rows.dtype == torch.bool:
             raise ValueError("rows")
+
+
+# %% wrong: indexing itself refuses a row that isn't there
+# says: With three rows, reorder([2, 1, 3]) must raise IndexError or ValueError even if no position is filled.
+# earns: 1 of 2
+# caught: hidden
+# corner: empty
+class Cache(Base):
+    def look_at(self, rows):
+        if rows.dtype == torch.bool or rows.numel() != self.k.shape[0] or rows.min() < 0:
+            raise IndexError("rows")
+
+    def move(self, rows):
+        n = self.length
+        self.k[:, :, :n] = self.k[:, :, :n][rows]
+        self.v[:, :, :n] = self.v[:, :, :n][rows]
+
+
+# %% wrong: index_select refuses a row that isn't there
+# says: and `index_select` raises RuntimeError: compare the rows with B yourself.
+# earns: 1 of 2
+# caught: hidden
+# corner: empty
+class Cache(Base):
+    def look_at(self, rows):
+        if rows.dtype == torch.bool or rows.numel() != self.k.shape[0] or rows.min() < 0:
+            raise IndexError("rows")
+
+    def move(self, rows):
+        n = self.length
+        self.k[:, :, :n] = self.k[:, :, :n].index_select(0, rows)
+        self.v[:, :, :n] = self.v[:, :, :n].index_select(0, rows)
 
 
 # %% wrong: rows of any length

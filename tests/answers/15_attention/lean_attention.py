@@ -578,6 +578,16 @@ class LeanAttention(Lean):
         return back(ctx, g.view(-1).view(g.shape), q, k, v, out, (q @ k.mT / q.shape[-1] ** 0.5 - n).exp())
 
 
+# %% wrong: saves q, k and v after contiguous()
+# says: it saves copies. `contiguous()` and `reshape` copy a transposed tensor
+# earns: 2 of 3
+# caught: hidden
+class LeanAttention(Lean):
+    @staticmethod
+    def forward(ctx, q, k, v):
+        return Lean.forward(ctx, q.contiguous(), k.contiguous(), v.contiguous())
+
+
 # %% wrong: changes the incoming gradient
 # says: Your backward changes the incoming gradient in place.
 # earns: 2 of 3

@@ -290,6 +290,20 @@ def rotate(x, positions, base=10000.0):
     return apply(x, angles[:, None] if positions.dim() == 2 else angles)
 
 
+# %% wrong: two by two matrices, cast under autocast
+# says: Under autocast your angles are right, but the turned numbers have only two or three digits.
+# earns: 1 of 2
+# caught: hidden
+# corner: caller's modes
+def rotate(x, positions, base=10000.0):
+    angles = angles_of(x, positions, base)
+    cos, sin = angles.cos(), angles.sin()
+    m = torch.stack([torch.stack([cos, -sin], -1), torch.stack([sin, cos], -1)], -2)
+    pairs = torch.stack(x.float().chunk(2, -1), -1)
+    out = torch.matmul(m, pairs[..., None])[..., 0]
+    return torch.cat(out.unbind(-1), -1).to(x.dtype)
+
+
 # %% wrong: float64 under autocast
 # says: Under autocast too, the result must have the dtype of x
 # earns: 1 of 2
