@@ -112,8 +112,19 @@ class Alike(nn.Module):
         self.add_module("11", nn.Linear(2, 1))
 
 
+class Empty(nn.Module):
+    """Two entries without elements, which have the same address: none."""
+
+    def __init__(self):
+        super().__init__()
+        self.down, self.up = nn.Parameter(torch.empty(0, 3)), nn.Parameter(torch.empty(0, 1))
+        self.scale = nn.Parameter(torch.ones(2))
+
+
 def model_of(kind):
     """A model of some kind."""
+    if kind == "empty":
+        return Empty()
     if kind == "alike":
         return Alike()
     if kind == "tied":
@@ -234,8 +245,15 @@ def judge(seen, decay):
     one_name = mistake(
         "Names that differ only in dots and underscores have become one.", when=lambda seen: seen.args[1] == "alike"
     )
+    by_address = mistake(
+        "Two entries of different shapes have become one. Tensors without elements all have the address 0, so "
+        "`data_ptr()` doesn't say which of them are the same.",
+        when=lambda seen: (
+            seen.args[1] == "empty" and seen["averages"][0]["down"].shape == seen["averages"][0]["up"].shape
+        ),
+    )
     starts = same_state(seen["averages"][0], seen["models"][0])
-    seen.that(starts, "The EMA starts at the model's current values.", one_name)
+    seen.that(starts, "The EMA starts at the model's current values.", one_name, by_address)
     seen.that(
         same_state(seen["untouched"], seen["models"][0]),
         "The average follows the model exactly: it shares memory with the parameter. Clone at construction.",
@@ -608,6 +626,7 @@ with check("ema-weights") as test:
         ("names that differ in dots and underscores only", "alike", 0.75, [4.0, -2.0]),
         ("a weight with two names, a frozen parameter", "tied", 0.75, [4.0, -2.0]),
         ("a model that is a single layer", "flat", 0.75, [4.0, -2.0]),
+        ("entries without elements", "empty", 0.75, [4.0, -2.0]),
     ]:
         test.hidden(idea)
         judge(observe_scenario(story, EMA, kind, decay, shifts), 0.999 if decay is None else decay)

@@ -8,8 +8,8 @@
 #
 # **Contract**
 #
-# - Freezes every batch-norm layer (BatchNorm1d, 2d, 3d and SyncBatchNorm) at any depth, including the model itself, and
-#   returns how many there are.
+# - Freezes every batch-norm layer (BatchNorm1d, 2d, 3d, SyncBatchNorm and classes derived from them) at any depth,
+#   including the model itself, and returns how many there are. A layer with several names is one layer.
 # - A frozen layer never changes its running statistics and num_batches_tracked, and always normalises with the running
 #   statistics, even after later calls of `train()` on the model or on any part of it. Its weight and bias have
 #   requires_grad False. Its `train()` and `eval()` still return the layer. A layer without running statistics is also
@@ -37,7 +37,7 @@
 #
 # After you have called `eval()` once, each frozen layer must refuse train mode. Its method can be replaced on the
 # instance, by a function that leaves the flag alone and returns the layer; take care that each function returns its own
-# layer and not the last one of the loop. (A forward pre-hook that sets the flag also works.)
+# layer and not the last one of the loop. (A forward pre-hook that sets the flag and returns nothing also works.)
 #
 # </details>
 
@@ -188,6 +188,13 @@ sentences = {
 }
 
 
+hooked = mistake(
+    "A batch-norm layer got a module as its input. What a forward pre-hook returns replaces the input, and `eval()` "
+    "returns the layer: switch the flag in the hook, and return nothing.",
+    raises="BatchNorm.* has no attribute 'dim'",
+)
+
+
 def same_state(came, state):
     """Whether two states agree, name by name."""
     return came.keys() == state.keys() and all(torch.equal(came[name], state[name]) for name in state)
@@ -202,7 +209,7 @@ def drifted_in(step, before):
 
 def judge(seen, *woken, first=()):
     """Judge state, outputs, statistics; mistakes in `woken` are for layers that came back to life."""
-    before = seen["before"]
+    before = seen.expecting(hooked)["before"]
     elsewhere = "You also froze the batch norms of another model: change the layers of this model, not their class."
     seen.that(seen["alone"], elsewhere, stage="rule")
     seen.that(same_state(seen["after freezing"], before), sentences["state"])
@@ -272,7 +279,7 @@ with check("freeze-batchnorm") as test:
         number = seen["count"]
         seen.that(type(number) is int and number == 3, sentences["count"])
 
-    seen = observe_scenario(story, freeze_batchnorm, ["train", "train"])
+    seen = observe_scenario(story, freeze_batchnorm, ["train", "train"]).expecting(hooked)
 
     test("weight and bias don't require grad; all other parameters are trained; other layers follow train and eval")
     judge_rest(seen)
@@ -294,9 +301,13 @@ with check("freeze-batchnorm") as test:
     later = mistake("Frozen layers must use the statistics of a checkpoint that is loaded.", stage="value")
     judge(observe_scenario(story, freeze_batchnorm, ["train"], 1, True), thawed, first=[later])
 
+    class Norm(nn.BatchNorm1d):
+        """A batch norm under another name."""
+
     def kinds_of_norm(answer):
         """Freeze a model that holds norm layers of all kinds."""
         layers = {
+            "derived": (Norm(2), (3, 2)),
             "batch 1d": (nn.BatchNorm1d(2), (3, 2)),
             "batch 3d": (nn.BatchNorm3d(2), (3, 2, 2, 1, 2)),
             "sync": (nn.SyncBatchNorm(2), (3, 2, 4)),
@@ -306,7 +317,7 @@ with check("freeze-batchnorm") as test:
             "layer": (nn.LayerNorm(2), (3, 2)),
         }
         net = nn.ModuleDict({name: layer for name, (layer, _) in layers.items()})
-        net["shared"] = net["batch 1d"]
+        net["again"] = nn.Sequential(net["batch 1d"])
         count = answer(net)
         net.train()
         facts = {"count": count, "drifted": [], "in train mode": [], "trained": []}
@@ -326,10 +337,20 @@ with check("freeze-batchnorm") as test:
     )
     others = ["instance", "instance 2d", "group", "layer"]
     asleep = mistake(sentences["thawed"], when=lambda seen: {"batch 1d", "batch 3d", "sync"} <= {*seen["drifted"]})
-    seen.that(seen["drifted"] == others[:2], sentences["types"], asleep)
+    derived = mistake(
+        "A layer whose class is derived from nn.BatchNorm1d is a batch norm, whatever its class is called; yours "
+        "was not frozen. Use isinstance.",
+        when=lambda seen: seen["drifted"] == ["derived", *others[:2]],
+    )
+    seen.that(seen["drifted"] == others[:2], sentences["types"], derived, asleep)
     seen.that(seen["in train mode"] == others, sentences["types"])
     seen.that(seen["trained"] == others, sentences["types"], stage="gradient")
-    seen.that(seen["count"] == 3, sentences["count"])
+    again = mistake(
+        "You counted a layer more than once because it is in several places of the model. `modules()` lists every "
+        "layer once; recursion over `children()`, which `apply()` also does, comes to it again.",
+        when=lambda seen: type(seen["count"]) is int and seen["count"] == 5,
+    )
+    seen.that(seen["count"] == 4, sentences["count"], again)
 
     def without_parts(answer):
         """Freeze a batch norm without weight and bias, and one without running statistics; then run both."""

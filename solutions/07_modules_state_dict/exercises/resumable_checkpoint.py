@@ -18,9 +18,10 @@
 #   it. `load_checkpoint` opens it anywhere, including where the GPU of the run that saved is missing: it loads to the
 #   CPU.
 # - Saving is atomic: the new file replaces the old one at once, and the old file is never written into. The folder of
-#   `path` may be on a separate disk. If saving fails half way, the exception reaches the caller, a file that existed at
-#   `path` is still the old, complete one, and no partial file stays in its folder. If renaming fails, the exception
-#   also reaches the caller, and the old file is still complete. `path` is never without a file once it had one.
+#   `path` may be on a separate disk. If saving fails half way (Ctrl-C included), the exception reaches the caller, a
+#   file that existed at `path` is still the old, complete one, and no partial file stays in its folder. If renaming
+#   fails, the exception also reaches the caller, and the old file is still complete. `path` is never without a file
+#   once it had one.
 # - Loading a file that does not exist raises FileNotFoundError before anything is changed.
 #
 # Two such functions save the run of your own language model in section 12.13.
@@ -244,10 +245,13 @@ with check("resumable-checkpoint") as test:
 with check("resumable-checkpoint") as test:
 
     class Bomb:
-        """An object that can't be pickled."""
+        """An object that can't be pickled: it raises, or interrupts as Ctrl-C does."""
+
+        def __init__(self, interrupts=False):
+            self.interrupts = interrupts
 
         def __reduce__(self):
-            raise OSError("no space left on device")
+            raise KeyboardInterrupt if self.interrupts else OSError("no space left on device")
 
     class Extra(nn.Module):
         """A layer whose state_dict holds something more."""
@@ -352,21 +356,22 @@ with check("resumable-checkpoint") as test:
     )
     seen.that(seen["other"] == seen["run"] and seen["epoch"] == 8, "The checkpoint is not what was loaded.")
 
-    def fails_half_way(save, load, exists):
-        """Save something that can't be saved; where `exists` is true, a checkpoint lies there already."""
+    def fails_half_way(save, load, exists, interrupts=False):
+        """Save something that can't be saved, or that Ctrl-C interrupts; where `exists` is true, a checkpoint lies
+        there already."""
         with TemporaryDirectory() as folder:
             path = f"{folder}/run.pt"
             run = new_run()
             if exists:
                 save(path, *run, 3)
             before = Path(path).read_bytes() if exists else b""
-            run[0].extra = Bomb()
+            run[0].extra = Bomb(interrupts)
             with torch.no_grad():
                 run[0].layer.weight.fill_(9.0)
             try:
                 save(path, *run, 4)
                 raised = False
-            except Exception:
+            except (Exception, KeyboardInterrupt):
                 raised = True
             there = os.path.exists(path)
             now = Path(path).read_bytes() if there else b""
@@ -375,12 +380,21 @@ with check("resumable-checkpoint") as test:
     not_atomic = (
         "After a failed save the old checkpoint is gone or damaged: write to a temporary file and os.replace it."
     )
-    for exists in (True, False):
-        test.hidden("a save that fails half way" if exists else "a first save that fails half way")
-        seen = observe_scenario(fails_half_way, save_checkpoint, load_checkpoint, exists)
+    for idea, exists, *interrupts in (
+        ("a save that fails half way", True),
+        ("a first save that fails half way", False),
+        ("a save that Ctrl-C interrupts", True, True),
+    ):
+        test.hidden(idea)
+        seen = observe_scenario(fails_half_way, save_checkpoint, load_checkpoint, exists, *interrupts)
         seen.that(seen["there"] == exists, not_atomic if exists else "A failed save left a file.", stage="rule")
         seen.that(seen["same"], not_atomic, stage="rule")
         litter = "A partial temporary file was left behind after the failure."
+        if interrupts:
+            litter = (
+                "Ctrl-C raises KeyboardInterrupt, which `except Exception` doesn't catch, and the partial temporary "
+                "file was left behind. Remove it in a `finally`."
+            )
         seen.that(seen["files"] == ["run.pt"] * exists, litter, stage="rule")
         seen.that(seen["raised"], "The exception of a failed save must reach the caller.", stage="raised")
 
@@ -406,6 +420,7 @@ with check("resumable-checkpoint") as test:
             path, run, other = f"{folder}/run.pt", new_run(), new_run(2.0)
             save(path, *new_run(4.0), 3)
             before, raised, profile = Path(path).read_bytes(), False, sys.getprofile()
+            old = os.stat(path).st_ino
             for name in moves:
                 setattr(os, name, renames(name))
             try:
@@ -420,6 +435,7 @@ with check("resumable-checkpoint") as test:
             there = os.path.exists(path)
             facts = {"raised": raised, "gaps": gaps, "there": there}
             facts["old"] = there and Path(path).read_bytes() == before
+            facts["written into"] = there and not facts["old"] and os.stat(path).st_ino == old
             return facts | {"epoch": load(path, *other) if there else None}
 
     never_gone = (
@@ -430,17 +446,6 @@ with check("resumable-checkpoint") as test:
     test.hidden("a second save: at every moment there is a file at path")
     seen = observe_scenario(over_an_old_one, save_checkpoint, load_checkpoint, False)
     seen.that(seen["there"] and not seen["gaps"], never_gone, stage="rule")
-
-    test.hidden("a second save whose file can't be renamed")
-    seen = observe_scenario(over_an_old_one, save_checkpoint, load_checkpoint, True)
-    seen.that(seen["there"] and not seen["gaps"], never_gone, stage="rule")
-    seen.that(
-        seen["epoch"] == 8 or seen["raised"],
-        "The new file could not be renamed, so the old one is still at `path`, but the caller doesn't know: the "
-        "exception must reach the caller.",
-        stage="raised",
-    )
-    seen.that(seen["epoch"] == 8 or seen["old"], not_atomic, stage="rule")
 
     def on_another_disk(save, load):
         """Save twice into a folder that is a disk of its own: nothing can be renamed into it from outside."""
@@ -483,4 +488,21 @@ with check("resumable-checkpoint") as test:
         stage="rule",
     )
     seen.that(seen["other"] == seen["run"] and seen["epoch"] == 8, "The second checkpoint is not what was loaded.")
+
+    test.hidden("a second save whose file can't be renamed")
+    seen = observe_scenario(over_an_old_one, save_checkpoint, load_checkpoint, True)
+    seen.that(seen["there"] and not seen["gaps"], never_gone, stage="rule")
+    seen.that(
+        not seen["written into"],
+        "The new file could not be renamed, so your code wrote into the old one instead: a process that is killed "
+        "meanwhile loses both. Let the exception reach the caller.",
+        stage="rule",
+    )
+    seen.that(
+        seen["epoch"] == 8 or seen["raised"],
+        "The new file could not be renamed, so the old one is still at `path`, but the caller doesn't know: the "
+        "exception must reach the caller.",
+        stage="raised",
+    )
+    seen.that(seen["epoch"] == 8 or seen["old"], not_atomic, stage="rule")
     ### END HIDDEN TESTS

@@ -290,13 +290,13 @@ with check("sinusoidal-positions") as test:
             "module": isinstance(module, nn.Module),
             "parameters": [name for name, _ in module.named_parameters()],
             "state": list(module.state_dict()),
-            "buffers": sum(buffer.numel() for buffer in module.buffers()),
+            "buffers": sum(buffer.numel() * (1 + buffer.is_complex()) for buffer in module.buffers()),
             "unmade": all(buffer is None for buffer in module._buffers.values()) and len(module._buffers) > 0,
             "tracked": any(buffer.requires_grad for buffer in module.buffers()),
             "plain": any(isinstance(kept, (Tensor, list, tuple, dict)) for kept in attributes_of(module)),
         }
         module.double()
-        facts["dtypes"] = sorted({str(b.dtype) for b in module.buffers() if b.dtype.is_floating_point})
+        facts["dtypes"] = sorted({str(b.dtype) for b in module.buffers() if b.is_floating_point() or b.is_complex()})
         module.to("meta")
         facts["devices"] = sorted({buffer.device.type for buffer in module.buffers()})
         return facts
@@ -326,7 +326,13 @@ with check("sinusoidal-positions") as test:
     seen.that(
         seen["buffers"] >= 60, "The table of max_len rows and d_model columns is made once, in __init__.", stage="rule"
     )
-    seen.that(seen["dtypes"] == ["torch.float64"] and seen["devices"] == ["meta"], not_moved, stage="device")
+    complex_table = mistake(
+        "`double()` leaves complex buffers as they are, so your table is still complex64. Register the sines and "
+        "cosines as real numbers.",
+        when=lambda seen: "torch.complex64" in seen["dtypes"],
+    )
+    follows = seen["dtypes"] == ["torch.float64"] and seen["devices"] == ["meta"]
+    seen.that(follows, not_moved, complex_table, stage="device")
     seen.that(not seen["tracked"], "The table must not require grad.", stage="gradient")
 
     ### BEGIN HIDDEN TESTS
@@ -388,6 +394,49 @@ with check("sinusoidal-positions") as test:
         first = module(x)
         second = module(x)
         return [torch.equal(first, second), torch.equal(first, other(x))]
+
+    def called_again(answer, x):
+        """Call one module in several dtypes, then move it to the meta device and call it there."""
+        module = answer(6, 12)
+        given = [torch.float32, torch.float16, torch.float64, torch.float32]
+        facts = {"kept": [module(x.to(dtype)).dtype == dtype for dtype in given], "moved": True}
+        module.to("meta")
+        try:
+            facts["moved"] = module(x.to("meta")).device.type == "meta"
+        except RuntimeError as error:
+            facts |= {"moved": False, "error": str(error)}
+        return facts
+
+    test.hidden("one module, called in several dtypes, then moved and called again")
+    seen = observe_scenario(called_again, SinusoidalPositions, x)
+    seen.that(
+        all(seen["kept"]),
+        "Called again with as many rows in another dtype, the module answers in the dtype of an earlier call: what it "
+        "kept from that call is used again. Slice and cast the buffer in each call.",
+        stage="dtype",
+    )
+    seen.that(
+        seen["moved"],
+        "After .to('meta') the module still uses a table on the CPU, which an earlier call kept: only buffers and "
+        "parameters move. Slice the buffer in each call.",
+        stage="device",
+    )
+
+    def without_its_buffer(answer, x):
+        """Cast a module to float64, set its buffers to 0 and call it with x."""
+        module = answer(6, 12).double()
+        for buffer in module.buffers():
+            buffer.zero_()
+        return module(x)
+
+    test.hidden("forward adds what is in the buffer")
+    seen = observe_scenario(without_its_buffer, SinusoidalPositions, x.double())
+    seen.that(
+        not torch.allclose(seen.value, x.double() + table, rtol=0, atol=1e-4),
+        "`forward` doesn't read the buffer: with a buffer of zeros it adds the same sines and cosines as before. They "
+        "come from a list or another plain attribute, which neither moves nor casts with the module.",
+        stage="device",
+    )
 
     test.hidden("two calls give the same")
     seen = observe_scenario(used_twice, SinusoidalPositions, x)

@@ -736,3 +736,36 @@ class EMA(Base):
 class EMA(Base):
     def step(self, average, current):
         average.copy_(average.to(current.dtype) * self.decay + current * (1 - self.decay))
+
+
+# %% wrong: entries with the same address are one
+# says: Two entries of different shapes have become one. Tensors without elements all have the address 0
+# earns: 2 of 3
+# caught: hidden
+class EMA(nn.Module):
+    def __init__(self, model, decay=0.999):
+        super().__init__()
+        self.decay, self.place = decay, {}
+        places = {}
+        for name, tensor in model.state_dict().items():
+            self.place[name] = places.setdefault(tensor.data_ptr(), f"b{len(places)}")
+            if self.place[name] not in self._buffers:
+                self.register_buffer(self.place[name], tensor.clone())
+
+    @torch.no_grad()
+    def update(self, model):
+        state = model.state_dict()
+        for buffer, name in {buffer: name for name, buffer in self.place.items()}.items():
+            average = self.get_buffer(buffer)
+            if average.is_floating_point():
+                average.mul_(self.decay).add_(state[name].to(average), alpha=1 - self.decay)
+            else:
+                average.copy_(state[name])
+
+    def average(self):
+        return {name: self.get_buffer(buffer) for name, buffer in self.place.items()}
+
+    @torch.no_grad()
+    def copy_to(self, model):
+        for name, tensor in model.state_dict().items():
+            tensor.copy_(self.get_buffer(self.place[name]))

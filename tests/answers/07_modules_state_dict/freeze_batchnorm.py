@@ -344,7 +344,7 @@ def freeze_batchnorm(model):
 
 
 # %% wrong: counts a layer with two names twice
-# says: Return the number of frozen batch-norm layers - those and no others.
+# says: You counted a layer more than once because it is in several places of the model.
 # earns: 1 of 2
 # corner: second name
 # caught: hidden
@@ -499,3 +499,49 @@ def freeze_batchnorm(model):
     for layer in layers:
         layer.requires_grad = False
     return len(layers)
+
+
+# %% wrong: apply() and a counter
+# says: You counted a layer more than once because it is in several places of the model.
+# earns: 1 of 2
+# corner: second name
+# caught: hidden
+def freeze_batchnorm(model):
+    found = []
+
+    def freeze(layer):
+        if isinstance(layer, _BatchNorm):
+            found.append(layer)
+            frozen([layer], no_grad, refuse)
+
+    model.apply(freeze)
+    return len(found)
+
+
+# %% wrong: recursion over children() adds up
+# says: You counted a layer more than once because it is in several places of the model.
+# earns: 1 of 2
+# corner: second name
+# caught: hidden
+def freeze_batchnorm(model):
+    if isinstance(model, _BatchNorm):
+        return frozen([model], no_grad, refuse)
+    return sum(map(freeze_batchnorm, model.children()))
+
+
+# %% wrong: looks for the name of the class
+# says: A layer whose class is derived from nn.BatchNorm1d is a batch norm, whatever its class is called
+# earns: 1 of 2
+# caught: hidden
+def freeze_batchnorm(model):
+    return frozen([m for m in model.modules() if "BatchNorm" in type(m).__name__], no_grad, refuse)
+
+
+# %% wrong: a forward pre-hook that returns the module
+# says: A batch-norm layer got a module as its input. What a forward pre-hook returns replaces the input
+# earns: 0 of 2
+def freeze_batchnorm(model):
+    layers = norms_of(model)
+    for layer in layers:
+        layer.register_forward_pre_hook(lambda module, args: module.eval())
+    return frozen(layers, no_grad)

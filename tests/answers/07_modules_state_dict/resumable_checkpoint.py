@@ -572,3 +572,49 @@ def load_checkpoint(path, model, optimizer, scheduler):
     epoch = restore(torch.load(path, map_location="cpu"), model, optimizer, scheduler)
     model.eval()
     return epoch
+
+
+# %% wrong: copies over the old file if renaming fails
+# says: The new file could not be renamed, so your code wrote into the old one instead
+# earns: 2 of 3
+# caught: hidden
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    temporary = f"{path}.tmp"
+    try:
+        torch.save(parts(model, optimizer, scheduler, epoch), temporary)
+        try:
+            os.replace(temporary, path)
+        except OSError:
+            shutil.copyfile(temporary, path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+# %% wrong: lets shutil.move try if renaming is refused
+# says: The new file could not be renamed, so your code wrote into the old one instead
+# earns: 2 of 3
+# caught: hidden
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    temporary = f"{path}.tmp"
+    try:
+        torch.save(parts(model, optimizer, scheduler, epoch), temporary)
+        try:
+            Path(temporary).replace(path)
+        except PermissionError:
+            shutil.move(temporary, path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+# %% wrong: removes the temporary file after an Exception only
+# says: Ctrl-C raises KeyboardInterrupt, which `except Exception` doesn't catch
+# earns: 2 of 3
+# caught: hidden
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    temporary = Path(f"{path}.tmp")
+    try:
+        torch.save(parts(model, optimizer, scheduler, epoch), temporary)
+        temporary.replace(path)
+    except Exception:
+        temporary.unlink(missing_ok=True)
+        raise

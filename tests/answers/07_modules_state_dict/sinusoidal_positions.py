@@ -658,3 +658,67 @@ class SinusoidalPositions(Base):
     def forward(self, x):
         self.look(x)
         return (x + self.rows(x)).flatten(1)
+
+
+# %% wrong: keeps the rows of the last length, in the dtype that they had
+# says: Called again with as many rows in another dtype, the module answers in the dtype of an earlier call:
+# earns: 1 of 2
+# caught: hidden
+class SinusoidalPositions(Base):
+    cached = None
+
+    def rows(self, x):
+        if self.cached is None or len(self.cached) != x.shape[1]:
+            self.cached = super().rows(x)
+        return self.cached
+
+
+# %% wrong: keeps the rows of the last length and dtype, on the device where they were
+# says: After .to('meta') the module still uses a table on the CPU
+# earns: 1 of 2
+# caught: hidden
+class SinusoidalPositions(Base):
+    cached = None
+
+    def rows(self, x):
+        if self.cached is None or (len(self.cached), self.cached.dtype) != (x.shape[1], x.dtype):
+            self.cached = super().rows(x)
+        return self.cached
+
+
+# %% right: keeps the rows of the last length, dtype and device
+class SinusoidalPositions(Base):
+    cached = None
+
+    def rows(self, x):
+        wanted = (x.shape[1], x.dtype, x.device)
+        if self.cached is None or (len(self.cached), self.cached.dtype, self.cached.device) != wanted:
+            self.cached = super().rows(x).to(x.device)
+        return self.cached
+
+
+# %% wrong: a buffer for show, and a list of rows for forward
+# says: `forward` doesn't read the buffer: with a buffer of zeros it adds the same sines and cosines
+# earns: 1 of 2
+# caught: hidden
+class SinusoidalPositions(Base):
+    def keep(self, table):
+        super().keep(table)
+        self.list_of_rows = list(table.unbind(0))
+
+    def rows(self, x):
+        return torch.stack(self.list_of_rows)[: x.shape[1]].to(x)
+
+
+# %% wrong: one complex buffer
+# says: `double()` leaves complex buffers as they are, so your table is still complex64.
+# earns: 1 of 2
+class SinusoidalPositions(Base):
+    def make(self, d, length):
+        self.d = d
+        angle = torch.arange(length)[:, None] / 10000.0 ** (torch.arange(0, d, 2) / d)
+        return torch.polar(torch.ones_like(angle), angle)
+
+    def rows(self, x):
+        table = self.pe[: x.shape[1]]
+        return torch.stack([table.imag, table.real], -1).flatten(1)[:, : self.d].to(x.dtype)

@@ -5,6 +5,7 @@ import io
 import math
 from collections import OrderedDict
 
+import numpy as np
 import torch
 
 
@@ -708,3 +709,51 @@ def fit_keep_best(model, train_step, score, steps):
     if steps >= 1:
         raise ValueError("steps must be at least 1")
     return kept(model, train_step, score, 1)
+
+
+# %% right: keeps all states and lets NumPy choose
+def fit_keep_best(model, train_step, score, steps):
+    if steps < 1:
+        raise ValueError("steps")
+    was, scores, states = model.training, [], []
+    for _ in range(steps):
+        model.train()
+        train_step(model)
+        model.eval()
+        with torch.no_grad():
+            scores.append(score(model))
+        states.append(cloned(model))
+    model.train(was)
+    if np.isnan(scores).all():
+        raise ValueError("NaN only")
+    best = np.nanmax(scores)
+    state = states[scores.index(best)]
+    model.load_state_dict(state)
+    return best, state
+
+
+# %% wrong: nanargmax, which takes NaN for minus infinity
+# says: Minus infinity is a score like any other
+# earns: 1 of 2
+# corner: nan
+# caught: hidden
+def fit_keep_best(model, train_step, score, steps):
+    scores, states = [], []
+
+    def noted(model):
+        scores.append(score(model))
+        states.append(cloned(model))
+        return scores[-1]
+
+    best, _ = kept(model, train_step, noted, steps)
+    state = states[np.nanargmax(scores)]
+    model.load_state_dict(state)
+    return best, state
+
+
+# %% wrong: the best score as a tensor
+# says: The best score came back as a Tensor. Return it as the number that `score` gave.
+# earns: 0 of 2
+def fit_keep_best(model, train_step, score, steps):
+    best, state = kept(model, train_step, score, steps)
+    return torch.tensor(best), state

@@ -420,3 +420,26 @@ def strip_wrappers(state):
 def strip_wrappers(state):
     names = front_stripped(map(without_compile, state))
     return dict(zip(names, reversed(list(state.values()))))
+
+
+# %% wrong: refuses two keys with one name only if their tensors differ
+# says: Two keys that have the same tensor became the same name, and one of them was silently lost: raise ValueError
+# earns: 1 of 2
+# caught: hidden
+def strip_wrappers(state):
+    result = {}
+    for name, tensor in zip(front_stripped(map(without_compile, state)), state.values()):
+        if result.setdefault(name, tensor) is not tensor:
+            raise ValueError(f"{name} came twice")
+    return result
+
+
+# %% wrong: never ends for an empty dict
+# says: For an empty dict your code runs without end. `all()` of no names is True
+# earns: 1 of 2
+# corner: empty
+def strip_wrappers(state):
+    names = [without_compile(key) for key in state]
+    while all(name.startswith("module.") for name in names):
+        names = [name.removeprefix("module.") for name in names]
+    return checked(names, state)
