@@ -14,13 +14,14 @@ import gc
 import glob
 import json
 import os
+import select
 import signal
 import socket
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from types import ModuleType
 
@@ -29,6 +30,7 @@ from torchkata.tools.grading.sandbox.inside import confine, syscalls
 from torchkata.tools.grading.sandbox.limits import MIB, Limits
 
 CONTROL_FRAME = MIB
+HELD_UP = 0.1  # seconds after which the end of a killed process is held up by others
 
 
 def main(control: socket.socket) -> None:
@@ -221,14 +223,12 @@ class _Branch:
     def _wait_for(self, number: int) -> int:
         """The status of a worker that has been killed. A process below it that traces it can hold up its end: then all
         of them are killed."""
-        pause = 0.0005
-        while not (found := os.waitpid(number, os.WNOHANG))[0]:
-            time.sleep(pause)
-            pause = min(2 * pause, 0.1)
-            if pause == 0.1:
-                for child in _below(number):
-                    with contextlib.suppress(ProcessLookupError, PermissionError):
-                        os.kill(child, signal.SIGKILL)
+        with _end_of(number) as ended:
+            while not (found := os.waitpid(number, os.WNOHANG))[0]:
+                if not ended(HELD_UP):
+                    for child in _below(number):
+                        with contextlib.suppress(ProcessLookupError, PermissionError):
+                            os.kill(child, signal.SIGKILL)
         return found[1]
 
     def _kill(self, number: int) -> None:
@@ -249,6 +249,27 @@ class _Branch:
                 for child in _children(os.getpid()) - self._workers:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(child, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def _end_of(number: int) -> Iterator[Callable[[float], bool]]:
+    """Waits for the end of a child, at most so many seconds; False where that is not known to have come."""
+    try:
+        handle = os.pidfd_open(number)
+    except (OSError, AttributeError):  # an old kernel, another system
+        yield _not_known
+        return
+    ending = select.poll()
+    ending.register(handle, select.POLLIN)
+    try:
+        yield lambda seconds: bool(ending.poll(seconds * 1000))
+    finally:
+        os.close(handle)
+
+
+def _not_known(seconds: float) -> bool:
+    time.sleep(seconds / 10)
+    return False
 
 
 def _below(number: int) -> set[int]:
