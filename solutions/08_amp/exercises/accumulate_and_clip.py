@@ -12,14 +12,14 @@
 # - `train_accumulated` makes one optimizer step per group of `accum` consecutive micro-batches (all of equal size). A
 #   last, shorter group also gets a step.
 # - The gradient of a group is that of the MEAN of its micro-batch losses. It is clipped to `max_norm` by the norm of
-#   the whole gradient, over all parameter groups of the optimizer together. Gradients left over from before the call do
-#   not leak in.
+#   the whole gradient, over all parameter groups of the optimizer together, which contain all parameters of the model.
+#   Gradients left over from before the call do not leak in.
 # - You may compute a group in any number of forward and backward passes.
 # - It returns a list with one float per step: the true (unscaled) norm before clipping.
 # - With the scaler enabled or disabled the weights are the same up to rounding. Forward pass and loss run under
 #   `autocast()`.
-# - A group whose gradients overflow is skipped, the scale shrinks and training goes on; its norm is reported as inf or
-#   nan.
+# - With an enabled scaler, a group whose gradients overflow is skipped, the scale shrinks and training goes on; its
+#   norm is reported as inf or nan.
 #
 # Exercise 12.8 is this step for a language model, whose micro-batches are of different sizes.
 #

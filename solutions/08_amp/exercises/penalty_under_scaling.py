@@ -10,7 +10,8 @@
 #
 # - `penalised_step` makes one training step on `mse + lam * |g|`: mse is `F.mse_loss(model(x), y)`, g is its gradient
 #   with respect to all parameters together, and `|g|` is the L2 norm of g. The penalty itself is differentiated (double
-#   backward). Gradients left over from before don't leak in. The next call also works.
+#   backward). Gradients left over from before don't leak in. The next call also works. You may assume that the
+#   optimizer has all parameters of the model and that g is not 0.
 # - It returns `(mse, |g|)`, two floats: true, unscaled numbers.
 # - With the scaler enabled or disabled the step is the same up to rounding.
 # - The forward pass runs under `autocast()`; `autograd.grad` and `backward` do not. You may compute the loss and the

@@ -12,13 +12,14 @@
 # - `scale(loss)` returns the loss times the scale. It keeps the graph and does not change `loss`.
 # - `unscale_(optimizer)` divides that optimizer's gradients in place, once: a second call before `update` raises
 #   RuntimeError, and so does a second `step`. Parameters without a gradient are ignored.
-# - `step(optimizer)` unscales if that has not happened, and calls `optimizer.step()` unless any of ITS gradients is inf
-#   or nan; a large finite gradient is no reason to skip. It returns True if the optimizer stepped and False if it was
-#   skipped.
+# - `step(optimizer)` unscales if that has not happened, and calls `optimizer.step()` unless any of ITS gradients was
+#   inf or nan when they were unscaled, even if all of them are finite now; a large finite gradient is no reason to
+#   skip. It returns True if the optimizer stepped and False if it was skipped.
 # - `update()` is called once per iteration, after the steps. If any optimizer met an inf or nan in this iteration, the
 #   scale is multiplied by `backoff_factor` and the count of good iterations restarts. Otherwise the count grows by one;
 #   after `growth_interval` good iterations in a row the scale is multiplied by `growth_factor` and the count restarts.
 #   The new scale counts from the next iteration on. What `update` returns doesn't matter.
+# - `state_dict()` returns a dict of plain numbers, and `load_state_dict` continues from it.
 #
 # **Rule.** `torch.amp.GradScaler`, `torch.cuda.amp` and the functions `torch._amp_*` are not used.
 #
@@ -194,6 +195,9 @@ def told(LossScaler, settings, story):
             facts["made"].append(optimizer.steps - steps)
             if any(p.grad is not grad for p, grad in zip(optimizer.weights, held, strict=True)):
                 facts["replaced"] = True
+        elif command == "repair":  # what some training loops do with an inf or nan
+            for p in optimizer.weights:
+                p.grad.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
         elif command == "update":
             scaler.update()
         elif command == "save":
@@ -257,7 +261,7 @@ def judge_manners(seen, story=()):
     seen.that(not odd, f"{returned} Yours returned {(odd or [''])[0]}.", stage="type")
     seen.that(not seen["replaced"], grad_replaced, stage="aliasing")
     saved = [command for command, *_ in story if command == "save"]
-    plain = isinstance(seen["state"], list) and set(seen["state"]) <= {"int", "float"}
+    plain = isinstance(seen["state"], list) and set(seen["state"]) <= {"int", "float", "bool"}
     seen.that(plain or not saved, "`state_dict` must return a dict of plain numbers.", stage="type")
 
 
@@ -383,6 +387,11 @@ with check("scaler-by-hand") as test:
 
     ignored = "Parameters without gradient must simply be ignored."
 
+    repaired = (
+        "`step` was called with finite gradients, but unscale_ had met an inf or nan in them. GradScaler then skips "
+        "the step: it goes by what unscale_ noted and doesn't look at the gradients again."
+    )
+
     def compare(settings, story, words):
         """Tell the story to the answer and to the library's scaler."""
         seen = observe_scenario(told_quickly, LossScaler, settings, story)
@@ -404,6 +413,10 @@ with check("scaler-by-hand") as test:
         seen.that(
             all(alike) and seen["steps"] == wanted["steps"],
             words,
+            mistake(
+                repaired,
+                when=lambda seen: ["repair", 0] in story and any(map(is_new, seen["made"], wanted["made"])),
+            ),
             mistake(
                 "A step was taken although one of the optimizer's gradients is inf or nan: every one of them counts.",
                 when=lambda seen: plain and any(map(is_new, seen["made"], wanted["made"])),
@@ -476,6 +489,18 @@ with check("scaler-by-hand") as test:
     compare({"init_scale": 32.0}, story, words=per_optimizer)
     seen_only = [["begin"], ["backward", 0, bad_grads], ["unscale_", 0], ["backward", 1, some_grads], ["step", 1]]
     compare({"init_scale": 32.0}, [*seen_only, *after], words=per_optimizer)
+
+    test.hidden("a nan that unscale_ met and that is gone when step is called")
+    story = [
+        ["begin"],
+        ["backward", 0, bad_grads],
+        ["unscale_", 0],
+        ["repair", 0],
+        ["step", 0],
+        ["note", 0],
+        ["update"],
+    ]
+    compare({"init_scale": 32.0}, story + iteration(False), words=repaired)
 
     test.hidden("after a step, taken or skipped, unscale_ and step raise until update")
     for given in (some_grads, bad_grads):

@@ -109,6 +109,9 @@ class PlainSGD(Optimizer):
             p.grad = None
 
     def step(self, closure=None):
+        if closure is not None:
+            with torch.enable_grad():
+                closure()
         with torch.no_grad():
             for p in self.param_groups[0]["params"]:
                 if p.grad is not None:
@@ -216,6 +219,7 @@ low_loss = (
     "The loss was computed in bfloat16, which keeps two or three digits of it: autocast runs F.mse_loss in float32, "
     "but a loss that you write by hand runs in the dtype of its inputs."
 )
+not_run = "`fit` never called the model: no matrix product was seen."
 no_autocast = "The products no longer run in bfloat16: autocast is what the loop is about."
 recast = "The parameters changed dtype. Rounded weights lose small updates; autocast casts copies."
 
@@ -230,6 +234,7 @@ def judge(seen, count, same, *mistakes, stuck=stale):
     losses = seen["losses"]
     seen.that(all(type(loss) is float for loss in losses), "The losses must be Python floats.", stage="type")
     seen.that(not seen["recast"], recast, stage="dtype")
+    seen.that(seen["products"], not_run, stage="rule")
     seen.that(seen["products"] == ["bfloat16"], no_autocast, stage="dtype")
     right, weights = by_hand(count, same)
     late, unzeroed = by_hand(count, same, late=True), by_hand(count, same, keep=True)

@@ -857,3 +857,39 @@ class LossScaler(Base):
         super().unscale_(optimizer)
         params = [p for group in optimizer.param_groups for p in group["params"]]
         self.found[id(optimizer)] |= any(p.grad is None for p in params)
+
+
+# %% right: a state with all settings and a flag
+class LossScaler(Base):
+    def state_dict(self):
+        return super().state_dict() | {"interval": self.interval, "enabled": True}
+
+    def load_state_dict(self, state):
+        super().load_state_dict(state)
+        self.interval = state["interval"]
+
+
+# %% wrong: looks at the gradients once more when it steps
+# says: `step` was called with finite gradients, but unscale_ had met an inf or nan in them.
+# earns: 2 of 3
+# caught: hidden
+class LossScaler(Base):
+    def step(self, optimizer):
+        if id(optimizer) in self.stepped:
+            raise RuntimeError("stepped already")
+        if id(optimizer) not in self.found:
+            self.unscale_(optimizer)
+        self.stepped.add(id(optimizer))
+        if self.bad(grads_of(optimizer)):
+            return False
+        optimizer.step()
+        return True
+
+
+# %% wrong: the state holds text
+# says: `state_dict` must return a dict of plain numbers.
+# earns: 2 of 3
+# caught: hidden
+class LossScaler(Base):
+    def state_dict(self):
+        return super().state_dict() | {"version": "1"}

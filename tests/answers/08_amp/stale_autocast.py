@@ -327,3 +327,28 @@ def fit(model, optimizer, batches):
     except Exception:
         return losses
     return losses
+
+
+# %% right: a closure, which the optimizer calls
+def fit(model, optimizer, batches):
+    losses = []
+    for x, y in batches:
+
+        def closure(x=x, y=y):
+            optimizer.zero_grad()
+            with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+                loss = F.mse_loss(model(x), y)
+            loss.backward()
+            losses.append(loss.item())
+            return loss
+
+        optimizer.step(closure)
+    return losses
+
+
+# %% wrong: never calls the model
+# says: `fit` never called the model: no matrix product was seen.
+# says: This check builds on the first one
+# earns: 0 of 2
+def fit(model, optimizer, batches):
+    return [y.square().mean().item() for _, y in batches]
