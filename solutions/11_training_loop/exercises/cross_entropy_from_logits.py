@@ -11,10 +11,11 @@
 # - Return the mean of -log p[target], with p = softmax(logits), over the rows whose target is not `ignore_index`. With
 #   label smoothing e, the target distribution is 1 - e on the target *plus* e / C on every class.
 # - The result is a differentiable 0-d tensor in the dtype of `logits`. Large logits (1e4, also in float32) neither
-#   overflow nor underflow: the loss is as exact as the logits are in their dtype, to within 0.001 at 1e4. A class that
-#   is not the target and whose logit is -inf has probability 0; without smoothing, the loss and gradient are finite.
+#   overflow nor underflow, and neither does the sum of many losses in float16: the loss is as exact as the logits are
+#   in their dtype, to within 0.001 at 1e4. A class that is not the target and whose logit is -inf has probability 0;
+#   without smoothing, the loss and gradient are finite.
 # - Ignored rows affect neither the value nor the gradient, whatever their logits are, even nan. If no row is left, the
-#   result is nan.
+#   result is nan, and `backward()` still runs.
 # - A target outside 0 … C-1 that is not `ignore_index` raises IndexError. Shapes other than (N, C) and (N,) raise
 #   ValueError. Floating-point targets raise TypeError. The arguments are not changed.
 #
@@ -250,9 +251,15 @@ with check("cross-entropy-from-logits") as test:
     seen.gives_gradients(reference, because=poisoned.format("gradient"))
 
     test.hidden("no row is left")
+    constant = (
+        "If no row is left, your function returns a nan without a graph, so `loss.backward()` raises for a batch of "
+        "nothing but padding. Return what the mean of no rows gives: that nan still depends on the logits."
+    )
     for size, labels in (((3, 4), [-100, -100, -100]), ((1, 2), [-100]), ((0, 3), [])):
-        seen = observe(cross_entropy, torch.randn(size, generator=g), torch.tensor(labels, dtype=torch.int64))
+        some_logits = torch.randn(size, generator=g).requires_grad_()
+        seen = observe(cross_entropy, some_logits, torch.tensor(labels, dtype=torch.int64))
         seen.returns(torch.tensor(torch.nan), because="If no row is left, the mean is nan, as in PyTorch.")
+        seen.that(seen.noted.tracked, constant, stage="gradient")
 
     test.hidden("another ignore_index")
     for ignore_index in (-1, 255, 1, 0):
@@ -315,6 +322,19 @@ with check("cross-entropy-from-logits") as test:
     seen = observe(cross_entropy, some_logits, torch.tensor([1, -100, 1]), label_smoothing=0.5)
     seen.returns(reference, because="The smoothed loss is wrong for large logits, or for nan in an ignored row.")
     seen.gives_gradients(reference, *gradient)
+
+    test.hidden("losses in float16 whose sum is too large for float16")
+    too_large = mistake(
+        "The loss of each row is 3000 here, and your mean over 40 rows is inf. The sum is 120000, but float16 ends at "
+        "65504. `sum()` rounds its result to float16, while `mean()` divides before it rounds. Use `mean()`, or add in "
+        "float32.",
+        when=lambda seen: seen.value.isinf().all(),
+    )
+    some_logits = torch.tensor([[3000.0, 0.0, 0.0]] * 40, dtype=torch.float16)
+    seen = observe(cross_entropy, some_logits[:1], torch.ones(1, dtype=torch.int64))
+    seen.returns(reference, because=exact, rtol=1e-2)
+    seen = observe(cross_entropy, some_logits, torch.ones(40, dtype=torch.int64))
+    seen.returns(reference, too_large, because=exact, rtol=1e-2)
 
     test.hidden("smoothing keeps the dtype")
     some_logits = torch.randn(4, 3, generator=g, dtype=torch.float64).requires_grad_()

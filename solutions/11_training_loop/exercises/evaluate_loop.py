@@ -9,11 +9,11 @@
 #
 # - `loader` is any iterable of pairs (inputs, labels), possibly a generator, and `loss_fn(outputs, labels)` averages
 #   over its batch. Return the loss and the accuracy *per sample* over the whole loader as two Python floats, for any
-#   batch sizes.
+#   batch sizes from 1 on.
 # - The model runs in eval mode, and no graph is recorded. No parameter, gradient or buffer changes.
 # - When the function returns, or something in the loop raises, every submodule has the same training flag as before (a
 #   frozen batch norm stays in eval mode), and the grad mode is the same as before. Exceptions propagate to the caller.
-# - If the loader yields no sample, raise ValueError.
+# - If the loader yields no batch, raise ValueError.
 #
 # <details><summary>Hint 1</summary>
 #

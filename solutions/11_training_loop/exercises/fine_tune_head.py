@@ -8,10 +8,10 @@
 #
 # **Contract**
 #
-# - `model` is a `Backbone` (the class below, which you may change), and `state` is the state dict of another
-#   `Backbone`. Both have the *old* number of classes. Afterwards the body has the weights and statistics of `state`.
-#   `model.fc` is a new Linear layer with `num_classes` outputs, on the body's device and in its dtype, and none of its
-#   weights and biases are old. All parameters keep their names.
+# - `model` is a `Backbone` (the class below, which you may change) that `prepare` hasn't seen before, and `state` is
+#   the state dict of another `Backbone`. Both have the *old* number of classes. Afterwards the body has the weights and
+#   statistics of `state`. `model.fc` is a new Linear layer with `num_classes` outputs, on the body's device and in its
+#   dtype, and none of its weights and biases are old. All parameters keep their names.
 # - Return an SGD optimizer with momentum 0.9 over exactly those parameters that the model has now and that are trained:
 #   the body's with `lr_body`, the head's with `lr_head`.
 # - `lr_body == 0` means a frozen body: it gets no gradients and is not in the optimizer. Its batch-norm statistics and

@@ -339,8 +339,10 @@ with check("overfit-one-batch") as test:
     scripted_as(falling, "stuck", exactly, weights=[torch.tensor([1.0, 2.0])], moves=[[2e-6]])
     scripted_as(falling, "stuck", exactly, weights=[torch.tensor([1.0], dtype=torch.float64)], moves=[[1e-13]])
     both_ways = [torch.tensor([1.0, -1.0]), torch.tensor([2.0])]
-    total = says("stands still", "Changes can cancel in a sum or a mean. Compare element by element.")
+    total = says("stands still", "Changes can cancel in a sum, a mean or a norm. Compare element by element.")
     scripted_as(falling, "stuck", total, weights=both_ways, moves=[[torch.tensor([0.5, -0.5]), 0.0]])
+    swap = torch.tensor([1.0, -1.0])
+    scripted_as(falling, "stuck", total, weights=[torch.tensor([1.0, 2.0])], moves=[[swap], [-swap]], max_steps=5)
 
     test.hidden("updates by zero")
     by_zero = not_said("stands still", "Only the values count. An update by zero changes nothing.")
@@ -370,6 +372,18 @@ with check("overfit-one-batch") as test:
     scripted_as([1.0, torch.inf, 0.001], "diverges", infinite)
     scripted_as([1.0, 0.5, torch.nan], "diverges")
     scripted_as([torch.nan], "diverges", max_steps=1)
+    one_to_nan = says(
+        "stands still",
+        "All weights became nan here, which is a change. A comparison such as `(new - old).abs() > 0` doesn't notice "
+        "it, because nan > 0 is False. Ask whether values are equal, not how far apart they are.",
+    )
+    scripted_as([1.0, torch.nan], "diverges", one_to_nan, weights=[torch.ones(2)], moves=[[torch.nan]])
+    zero_to_nan = says(
+        "stands still",
+        "A weight went from 0 to nan here, which is a change. If you count nan as 0, as `nan_to_num` and `nansum` do, "
+        "the two look equal. Only a nan that was nan before has not changed.",
+    )
+    scripted_as([1.0, torch.nan], "diverges", zero_to_nan, weights=[torch.zeros(2)], moves=[[torch.nan]])
     scripted_as([1.0, torch.nan], "stands still", order, moves=[[0.0]])
     scripted_as([1.0, 2.0], "stands still", order, moves=[[0.0]])
 

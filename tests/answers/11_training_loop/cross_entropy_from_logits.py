@@ -31,7 +31,9 @@ def from_log_p(log_softmax, smooth=None, mean=None, check=refuse, first=True):
             losses = (smooth or mixed)(losses, log_p, target, label_smoothing)
         if not first:
             losses = losses * kept
-        return mean(losses, rows, kept) if mean else losses.sum() / kept.sum()
+        if mean:
+            return mean(losses, rows, kept)
+        return losses.mean() if first else losses.sum() / kept.sum()
 
     return cross_entropy
 
@@ -49,7 +51,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     keep = target.ne(ignore_index)
     z, y = logits[keep], target[keep]
     if not len(z):
-        return logits.new_tensor(float("nan"))
+        return z.sum() / 0
     z = z - z.max(dim=1, keepdim=True).values.detach()
     log_sum = z.exp().sum(1).log()
     loss = log_sum - z[torch.arange(len(y)), y]
@@ -63,11 +65,11 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     refuse(logits, target, ignore_index)
     rows = (target != ignore_index).nonzero().flatten()
     log_p = torch.log_softmax(logits.index_select(0, rows), dim=-1)
-    picked = -torch.take_along_dim(log_p, target[rows].unsqueeze(1), 1).sum()
+    picked = -torch.take_along_dim(log_p, target[rows].unsqueeze(1), 1).double().sum()
     if label_smoothing == 0:
-        return picked / rows.numel()
-    uniform = -log_p.sum() / log_p.shape[1]
-    return ((1 - label_smoothing) * picked + label_smoothing * uniform) / rows.numel()
+        return (picked / rows.numel()).to(logits)
+    uniform = -log_p.double().sum() / log_p.shape[1]
+    return (((1 - label_smoothing) * picked + label_smoothing * uniform) / rows.numel()).to(logits)
 
 
 # %% right: selections in place of products, all rows kept
@@ -79,7 +81,8 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     losses = -torch.where(one_hot, log_p, 0.0).sum(1)
     if label_smoothing:
         losses = losses * (1 - label_smoothing) - label_smoothing * log_p.mean(1)
-    return torch.where(ignored, 0.0, losses).sum() / (~ignored).sum()
+    wide = torch.float64 if logits.dtype == torch.float64 else torch.float32
+    return (torch.where(ignored, 0.0, losses).sum(dtype=wide) / (~ignored).sum()).to(logits.dtype)
 
 
 # %% right: in float64, with a KL divergence for the smoothing
@@ -348,6 +351,44 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 cross_entropy = from_log_p(log_p_of, mean=lambda losses, rows, kept: losses.sum() / kept.sum().clamp(min=1))
 
 
+# %% wrong: a constant nan for no row
+# says: If no row is left, your function returns a nan without a graph, so `loss.backward()` raises for a batch of
+# earns: 1 of 2
+# caught: hidden
+# corner: empty
+def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
+    refuse(logits, target, ignore_index)
+    mask = target != ignore_index
+    if not mask.any():
+        return torch.tensor(float("nan"), dtype=logits.dtype, device=logits.device)
+    lp = F.log_softmax(logits[mask], dim=-1)
+    loss = -lp[torch.arange(len(lp)), target[mask]].mean()
+    if label_smoothing > 0:
+        loss = (1 - label_smoothing) * loss - label_smoothing * lp.mean()
+    return loss
+
+
+# %% wrong: the sum in float16 divided by the number of rows
+# says: The loss of each row is 3000 here, and your mean over 40 rows is inf. The sum is 120000, but float16 ends
+# earns: 1 of 2
+# caught: hidden
+cross_entropy = from_log_p(log_p_of, mean=lambda losses, rows, kept: losses.sum() / kept.sum())
+
+
+# %% wrong: ignored rows are zeroed, then the sum in float16 divided by their number
+# says: The loss of each row is 3000 here, and your mean over 40 rows is inf. The sum is 120000, but float16 ends
+# earns: 1 of 2
+# caught: hidden
+def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
+    refuse(logits, target, ignore_index)
+    m = target != ignore_index
+    lp = F.log_softmax(logits.masked_fill(~m[:, None], 0.0), dim=1)
+    losses = -lp.gather(1, target.masked_fill(~m, 0)[:, None]).squeeze(1)
+    if label_smoothing:
+        losses = (1 - label_smoothing) * losses - label_smoothing * lp.mean(1)
+    return (losses * m).sum() / m.sum()
+
+
 # %% wrong: no range check, modulo
 # says: A target outside the classes must raise IndexError (a negative target would silently count from the end).
 # earns: 1 of 2
@@ -475,7 +516,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
             total = row.logsumexp(0)
             loss = (1 - label_smoothing) * (total - row[y])
             losses.append(loss + label_smoothing * (total - row).mean() if label_smoothing else loss)
-    return torch.stack(losses).mean() if losses else logits.new_full((), float("nan"))
+    return torch.stack(losses).mean() if losses else logits[:0].mean()
 
 
 # %% right: a function of its own with a backward pass

@@ -65,7 +65,7 @@ def why_not(step, weights, floor=0.01, max_steps=300):
     return "diverges" if last > first else "stuck"
 
 
-# %% right: nan_to_num before torch.equal, a while loop
+# %% right: nan_to_num and a mask before torch.equal, a while loop
 def why_not(step, weights, floor=0.01, max_steps=300):
     old = [copy.deepcopy(w.data) for w in weights]
     count, verdict, losses = 0, None, []
@@ -74,7 +74,8 @@ def why_not(step, weights, floor=0.01, max_steps=300):
         losses += [step()]
         count += 1
         for a, b in zip(old, weights):
-            if not torch.equal(torch.nan_to_num(a), torch.nan_to_num(b.data)):
+            same = torch.equal(torch.nan_to_num(a), torch.nan_to_num(b.data))
+            if not (same and torch.equal(a.isnan(), b.isnan())):
                 moved = True
         if losses[-1] < floor:
             verdict = "fits"
@@ -304,13 +305,39 @@ why_not = asked(same=lambda a, b: torch.allclose(a, b, equal_nan=True))
 
 
 # %% wrong: compares sums
-# says: Changes can cancel in a sum or a mean. Compare element by element.
+# says: Changes can cancel in a sum, a mean or a norm. Compare element by element.
 # earns: 1 of 2
 # caught: hidden
 why_not = asked(
     copied=lambda w: w.detach().double().sum(),
     same=lambda a, b: bool(torch.isclose(a.double().sum(), b, rtol=0, atol=0, equal_nan=True)),
 )
+
+
+# %% wrong: compares sums of squares
+# says: Changes can cancel in a sum, a mean or a norm. Compare element by element.
+# earns: 1 of 2
+# caught: hidden
+why_not = asked(
+    copied=lambda w: w.detach().clone(),
+    same=lambda a, b: (a.square().nansum(), a.isnan().sum()) == (b.square().nansum(), b.isnan().sum()),
+)
+
+
+# %% wrong: asks for differences above 0
+# says: All weights became nan here, which is a change. A comparison such as `(new - old).abs() > 0` doesn't notice
+# earns: 1 of 2
+# caught: hidden
+# corner: nan
+why_not = asked(same=lambda a, b: not ((a - b).abs() > 0).any())
+
+
+# %% wrong: nan_to_num before the comparison
+# says: A weight went from 0 to nan here, which is a change. If you count nan as 0, as `nan_to_num` and `nansum` do,
+# earns: 1 of 2
+# caught: hidden
+# corner: nan
+why_not = asked(same=lambda a, b: torch.equal(torch.nan_to_num(a), torch.nan_to_num(b)))
 
 
 # %% wrong: copies in float32
