@@ -13,7 +13,8 @@
 #   graph, and a dict `features` whose keys are exactly `names`.
 # - `features[name]` is a list with one tensor per call of the submodule called `name` (a dotted path; `""` means the
 #   model itself), in call order. If the submodule is never called, the list is empty. You may assume that these outputs
-#   are tensors and that no name is given twice. If a submodule is registered under two names, either name works.
+#   are tensors, that no other hook replaces them, and that no name is given twice. If a submodule is registered under
+#   two names, either name works, and so do both.
 # - Every feature is a separate, detached copy, so later in-place operations don't change it.
 # - When the function returns, or the model's forward raises, the model has the same hooks and the same training mode as
 #   before. Exceptions from the model propagate.
@@ -289,40 +290,49 @@ with check("capture-features") as test:
     class Broken(nn.Module):
         """A layer that raises."""
 
-        def forward(self, x):
-            raise ArithmeticError("this layer is broken")
+        def __init__(self, error):
+            super().__init__()
+            self.error = error
 
-    def forward_raises(capture, x):
+        def forward(self, x):
+            raise self.error("this layer is broken")
+
+    def forward_raises(capture, x, error):
         """Capture features of a model whose forward raises."""
         net, raised = net_with_norm(), "nothing"
-        net.add_module("broken", Broken())
+        net.add_module("broken", Broken(error))
         net.head.register_forward_hook(lambda *args: None)
         before = hooks_on(net)
         try:
             capture(net, ["", "body.0", "head", "broken"], x)
-        except Exception as error:
+        except BaseException as error:
             raised = type(error).__name__
         return {"raised": raised, "hooks": changed_hooks(net, before)}
 
-    test.hidden("a forward that raises: no hook is left, the exception passes through")
-    seen = observe_scenario(forward_raises, capture_features, x)
-    judge_hooks(seen, "When forward raised, your hooks stayed. Removal belongs into `finally`.")
-    seen.that(
-        seen["raised"] == "ArithmeticError",
-        "The model's own exception must reach the caller; it was swallowed or replaced by another one.",
-        stage="raised",
-    )
+    for idea, error in (
+        ("a forward that raises: no hook is left, the exception passes through", ArithmeticError),
+        ("a forward that is interrupted: no hook is left", KeyboardInterrupt),
+    ):
+        test.hidden(idea)
+        seen = observe_scenario(forward_raises, capture_features, x, error)
+        judge_hooks(seen, "When forward raised, your hooks stayed. Removal belongs into `finally`.")
+        seen.that(
+            seen["raised"] == error.__name__,
+            "The model's own exception must reach the caller; it was swallowed or replaced by another one.",
+            stage="raised",
+        )
 
     def unknown_name(capture, names, x):
         """Ask for a name that does not exist."""
         net, runs, raised = net_with_norm(), [], ["nothing", ""]
         net.body[0].register_forward_pre_hook(lambda *args: runs.append(1))
-        before = hooks_on(net)
+        before, number = hooks_on(net), RemovableHandle.next_id  # counts every hook that is registered anywhere
         try:
             capture(net, names, x)
         except Exception as error:
             raised = [type(error).__name__, str(error)]
-        return {"raised": raised, "runs": len(runs), "hooks": changed_hooks(net, before)}
+        tried = RemovableHandle.next_id - number
+        return {"raised": raised, "runs": len(runs), "hooks": changed_hooks(net, before), "tried": tried}
 
     refused = (
         "An unknown name must raise KeyError with that name before anything runs; "
@@ -341,6 +351,11 @@ with check("capture-features") as test:
         seen.that(raised == "KeyError", f"An unknown name must raise KeyError; it raised {raised}.", stage="raised")
         seen.that(seen["runs"] == 0, "The model ran before the unknown name was refused. Look up all names first.")
         judge_hooks(seen, too_late)
+        seen.that(
+            seen["tried"] == 0,
+            "Hooks for the other names were registered before the unknown name was refused. Look up all names first.",
+            stage="rule",
+        )
         seen.that(unknown in message, "The KeyError must name the unknown name.", stage="raised")
     ### END HIDDEN TESTS
 
@@ -511,7 +526,7 @@ with check("capture-features") as test:
     torch.manual_seed(7)
     layer = nn.Linear(3, 3)
     two_calls = [layer(x), layer(layer(x))]
-    for names in (["second"], ["first"]):
+    for names in (["second"], ["first"], ["first", "second"]):
         seen = observe_scenario(shared, capture_features, names, x)
         seen.returns(
             {name: two_calls for name in names},
@@ -519,6 +534,11 @@ with check("capture-features") as test:
                 "A layer with two names was not found under the second one: named_modules() lists an object once. Use "
                 "get_submodule, or remove_duplicate=False.",
                 raises="KeyError",
+            ),
+            mistake(
+                "The layer has two names, and only one of them has entries. A dict from modules to names keeps one "
+                "name for each module. Go through the names.",
+                when=lambda seen: len(seen.value) == 2 and [] in seen.value.values(),
             ),
             because="A layer with two names is called under both of them: each has all of its calls.",
         )

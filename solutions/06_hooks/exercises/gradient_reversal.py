@@ -10,9 +10,9 @@
 #
 # **Contract**
 #
-# - x is finite. Forward returns its values, up to rounding. (Exercise 5.7 asks for more: bit for bit, inf included.)
-#   Backward multiplies by `-lambda_`, but only the gradient that passes through this module; other uses of the same x
-#   are not affected. No gradient is changed in place.
+# - x and `(1 + lambda_) * x` are finite. Forward returns the values of x, up to the rounding of numbers of that size.
+#   (Exercise 5.7 asks for more: bit for bit, inf included.) Backward multiplies by `-lambda_`, but only the gradient
+#   that passes through this module; other uses of the same x are not affected. No gradient is changed in place.
 # - `self.lambda_` may be set to another value between two training steps (training raises it), and the new value is
 #   used from then on. Every module uses its own value, and so does a deep copy.
 # - The module may be called several times, both within one graph and in successive training steps. It works under

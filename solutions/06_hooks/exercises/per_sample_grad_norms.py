@@ -446,4 +446,33 @@ with check("per-sample-grad-norms") as test:
         ),
         mistake("A sample whose loss has no gradient has norm 0, exactly.", when=lambda seen: seen["norms"].all()),
     )
+
+    test.hidden("float64, to ten digits")
+    seen = observe_scenario(measured, per_sample_grad_norms, "float64")
+    judge(seen, "float64")
+    seen.that(
+        torch.allclose(seen["norms"], together(one_by_one("float64")), rtol=1e-10),
+        "Model and loss are float64, and the norms are right to the seven digits of float32 only. Keep the dtype.",
+    )
+
+    def cancelling(measure):
+        """Measure one Linear layer on 64 sequences: the rows of a sequence are equal, their loss gradients sum to 0."""
+        generator = torch.Generator().manual_seed(8)
+        model, x = nn.Linear(8, 4), torch.randn(64, 1, 8, generator=generator).repeat(1, 6, 1)
+        with torch.no_grad():
+            model.weight.copy_(numbers(model.weight.shape))
+        y = torch.randn(64, 6, 4, generator=generator)
+        return measure(model, lambda out, y: (out * y).sum((1, 2)), x, y - y.mean(1, keepdim=True))
+
+    test.hidden("sequences whose rows cancel: the norms are 0, up to rounding")
+    seen = observe_scenario(cancelling, per_sample_grad_norms)
+    seen.that(
+        isinstance(seen.value, Tensor), "The result must be a tensor with one norm for each sample.", stage="type"
+    )
+    seen.that(
+        (seen.value.abs() < 1e-2).all(),
+        "The gradients of a sample's rows cancel here, so its norm is 0 up to rounding, and some of yours are not. A "
+        "sum of products that should be 0 can come out just below 0, and then its root is nan. Clamp the square at 0 "
+        "before you take the root.",
+    )
     ### END HIDDEN TESTS

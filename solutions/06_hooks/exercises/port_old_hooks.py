@@ -8,9 +8,9 @@
 #
 # **Contract**
 #
-# - Run `loss_fn(model(x))` and return a dict with one entry for each *leaf* module that owns parameters, under its
-#   dotted name. You may assume that each of these modules is called once, with one tensor that nothing else uses, that
-#   all parameters require grad, and that nothing works in place.
+# - Run `loss_fn(model(x))` and return a dict with one entry for each *leaf* module inside the model that owns
+#   parameters, under its dotted name. You may assume that each of these modules is called once, with one tensor that
+#   nothing else uses, that all parameters require grad, and that nothing works in place.
 # - Each entry is a dict with `output` and `input` (the gradients of the module's output and input) and `weight` and
 #   `bias` (the gradients of this loss, whatever `.grad` already contains). `input` is None if the input needs no
 #   gradient, and `bias` is None if there is no bias.

@@ -10,8 +10,8 @@
 # **Contract**
 #
 # - For each call of the module while the hook is registered, the gradient that the module passes back to its positional
-#   tensor inputs is multiplied by `factor`, which may be any number, including 0. The module's outputs, the gradients
-#   of its own parameters, and what reaches the same tensors by another path are unchanged.
+#   tensor inputs is multiplied by `factor`, which may be any number, including 0. The module's outputs (to the last
+#   bit), the gradients of its own parameters, and what reaches the same tensors by another path are unchanged.
 # - It works for one or several inputs. Inputs that need no gradient, and inputs that are not tensors, are left alone.
 # - No gradient is changed in place.
 # - Return the handle. Calls of the module after `handle.remove()` are no longer scaled. (A full backward hook is bound
@@ -84,7 +84,8 @@ def same(came, expected):
     if came is None or expected is None:
         return came is expected
     same_kind = came.shape == expected.shape and came.dtype == expected.dtype
-    return same_kind and torch.allclose(came, expected, rtol=1e-4, atol=1e-5)
+    rtol, atol = (1e-10, 1e-12) if came.dtype == torch.float64 else (1e-4, 1e-5)
+    return same_kind and torch.allclose(came, expected, rtol=rtol, atol=atol)
 
 
 dropped_none = (
@@ -406,27 +407,39 @@ with check("scale-input-grads") as test:
             layer.weight.copy_(torch.tensor([[1.0, -2.0], [0.5, 3.0]]))
         return layer
 
-    def repeated(scale, x):
-        """The module is used three times in a row, then once more under no_grad; the factor is negative."""
+    def repeated(scale, x, factor):
+        """The module is used three times in a row, then once more under no_grad; the factor is given."""
         layer = square_layer()
-        scale(layer, -0.5)
-        layer(layer(layer(x))).square().sum().backward()
+        scale(layer, factor)
+        out = layer(layer(layer(x)))
+        out.square().sum().backward()
         with torch.no_grad():
             again = layer(x)
-        return {"x": x.grad, "weight": layer.weight.grad, "again": again}
+        return {"output": out.detach(), "x": x.grad, "weight": layer.weight.grad, "again": again}
 
-    test.hidden("a module used three times; float64; a negative factor; no_grad")
-    x = torch.tensor([[0.5, -1.0], [2.0, 1.5]], dtype=torch.float64, requires_grad=True)
-    seen = observe_scenario(repeated, scale_input_grads, x).expecting(*known)
-    layer = square_layer()
-    layer(scaled(layer(scaled(layer(scaled(x, -0.5)), -0.5)), -0.5)).square().sum().backward()
-    seen.that(same(seen["x"], x.grad), "Each use of the module scales once, by any factor.", stage="gradient")
-    seen.that(
-        same(seen["weight"], layer.weight.grad),
-        "The gradient of the module's own weight must be as it is without the hook.",
-        stage="gradient",
-    )
-    seen.that(same(seen["again"], layer(x)) and not seen["again"].requires_grad, "Under no_grad nothing may change.")
+    for idea, factor in (
+        ("a module used three times; float64; a negative factor; no_grad", -0.5),
+        ("a large factor: the outputs stay the same to the last bit", 1001.0),
+    ):
+        test.hidden(idea)
+        x = torch.tensor([[0.1, -1.3], [2.7, 1.9]], dtype=torch.float64, requires_grad=True)
+        seen = observe_scenario(repeated, scale_input_grads, x, factor).expecting(*known)
+        layer = square_layer()
+        layer(scaled(layer(scaled(layer(scaled(x, factor)), factor)), factor)).square().sum().backward()
+        seen.that(same(seen["x"], x.grad), "Each use of the module scales once, by any factor.", stage="gradient")
+        seen.that(
+            same(seen["weight"], layer.weight.grad),
+            "The gradient of the module's own weight must be as it is without the hook.",
+            stage="gradient",
+        )
+        quiet = same(seen["again"], layer(x)) and not seen["again"].requires_grad
+        seen.that(quiet, "Under no_grad nothing may change.")
+        seen.that(
+            torch.equal(seen["output"], layer(layer(layer(x)))),
+            "The outputs of the module must be the same to the last bit. The sum of `factor * x` and "
+            "`(1 - factor) * x` is x only up to rounding, which grows with the factor. Scale in a hook on a view of x, "
+            "or in a full backward hook.",
+        )
 
     def to_nothing(scale, x):
         """Hook a Linear with factor 0."""
@@ -447,7 +460,8 @@ with check("scale-input-grads") as test:
         isinstance(seen.value, Tensor) and not seen.value.any(),
         "With a factor of 0 the gradient of the inputs is a tensor of zeros.",
         mistake(
-            "With a factor of 0 the gradient came back unscaled, because a hook that returns None replaces nothing.",
+            "With a factor of 0 the gradient came back unscaled. A condition such as `if factor` is False for 0, and "
+            "a hook that returns None or the old gradients changes nothing.",
             when=lambda seen: same(seen.value, unscaled),
         ),
         stage="gradient",

@@ -44,7 +44,7 @@ def capture_features(model, names, *args, **kwargs):
         return model(*args, **kwargs), features
     finally:
         for module, attributes in before:
-            vars(module).pop("forward")
+            vars(module).pop("forward", None)  # a module with two names comes here twice
             vars(module).update(attributes)
 
 

@@ -79,12 +79,12 @@ def capture_features(model, names, *args, **kwargs):
 # %% right: one process-wide hook that filters by identity
 def capture_features(model, names, *args, **kwargs):
     everything = dict(model.named_modules(remove_duplicate=False))
-    wanted = {everything[name]: name for name in names}
+    wanted = [(name, everything[name]) for name in names]
     features = {name: [] for name in names}
 
     def note(module, inputs, output):
-        if module in wanted:
-            features[wanted[module]].append(torch.empty_like(output).copy_(output).detach())
+        for name in [name for name, chosen in wanted if chosen is module]:
+            features[name].append(torch.empty_like(output).copy_(output).detach())
 
     handle = torch.nn.modules.module.register_module_forward_hook(note)
     try:
@@ -352,12 +352,12 @@ def capture_features(model, names, *args, **kwargs):
 # says: Hooks are still registered after the call
 # earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
-    wanted = {model.get_submodule(name): name for name in names}
+    wanted = [(name, model.get_submodule(name)) for name in names]
     features = {name: [] for name in names}
 
     def note(module, inputs, output):
-        if module in wanted:
-            features[wanted[module]].append(output.detach().clone())
+        for name in [name for name, chosen in wanted if chosen is module]:
+            features[name].append(output.detach().clone())
 
     torch.nn.modules.module.register_module_forward_hook(note)
     return model(*args, **kwargs), features
@@ -589,11 +589,12 @@ def capture_features(model, names, *args, **kwargs):
 # earns: 1 of 3
 def capture_features(model, names, *args, **kwargs):
     modules = dict(model.named_modules(remove_duplicate=False))
+    chosen = {name: modules[name] for name in names}
     features = {name: [] for name in names}
     with contextlib.ExitStack() as stack:
-        for name in names:
+        for name, module in chosen.items():
             hook = storing(features[name], store=lambda inputs: inputs[0].detach().clone())
-            stack.enter_context(modules[name].register_forward_hook(lambda m, i, o, hook=hook: hook(m, o, i)))
+            stack.enter_context(module.register_forward_hook(lambda m, i, o, hook=hook: hook(m, o, i)))
         return model(*args, **kwargs), features
 
 
@@ -911,4 +912,62 @@ def capture_features(model, names, *args, **kwargs):
         same = [other for other, module in modules if module is dict(modules)[name]]
         if len(same) > 1:
             features[name] = features[name][same.index(name) :: len(same)]
+    return output, features
+
+
+# %% wrong: a table from modules to names
+# says: The layer has two names, and only one of them has entries.
+# earns: 2 of 3
+# corner: second name
+# caught: hidden
+def capture_features(model, names, *args, **kwargs):
+    modules = dict(model.named_modules(remove_duplicate=False))
+    name_of = {modules[name]: name for name in names}
+    features, handles = {name: [] for name in names}, []
+    try:
+        for module in name_of:
+            hook = lambda module, inputs, output: features[name_of[module]].append(output.detach().clone())  # noqa: E731
+            handles.append(module.register_forward_hook(hook))
+        return model(*args, **kwargs), features
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+# %% wrong: looks up and registers name by name
+# says: Hooks for the other names were registered before the unknown name was refused.
+# earns: 2 of 3
+# caught: hidden
+def capture_features(model, names, *args, **kwargs):
+    features, handles = {name: [] for name in names}, []
+    try:
+        for name in names:
+            try:
+                module = model.get_submodule(name)
+            except AttributeError:
+                raise KeyError(name) from None
+            handles.append(module.register_forward_hook(storing(features[name])))
+        return model(*args, **kwargs), features
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+# %% wrong: removes the handles for an Exception, and not for an interrupt
+# says: When forward raised, your hooks stayed.
+# earns: 2 of 3
+# caught: hidden
+def capture_features(model, names, *args, **kwargs):
+    modules = dict(model.named_modules(remove_duplicate=False))
+    chosen = {name: modules[name] for name in names}
+    features = {name: [] for name in names}
+    handles = [module.register_forward_hook(storing(features[name])) for name, module in chosen.items()]
+    try:
+        output = model(*args, **kwargs)
+    except Exception:
+        for handle in handles:
+            handle.remove()
+        raise
+    for handle in handles:
+        handle.remove()
     return output, features

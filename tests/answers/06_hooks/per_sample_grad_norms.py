@@ -783,3 +783,28 @@ def per_sample_grad_norms(model, loss_fn, x, y):
         if layer.bias is not None and layer.bias.requires_grad:
             squares += g.sum(1).square().sum(1)
     return squares.sqrt().detach()
+
+
+# %% wrong: the root of a sum of products, which rounding can take below 0
+# says: The gradients of a sample's rows cancel here
+# earns: 2 of 3
+# caught: hidden
+def per_sample_grad_norms(model, loss_fn, x, y):
+    ends, losses = ends_of(model, loss_fn, x, y)
+    total = torch.zeros_like(losses)
+    for layer, (a, g) in ends.items():
+        a, g = a.reshape(len(a), -1, a.shape[-1]), g.reshape(len(g), -1, g.shape[-1])
+        if layer.weight.requires_grad:
+            total += ((a @ a.mT) * (g @ g.mT)).sum((1, 2))
+        if layer.bias is not None and layer.bias.requires_grad:
+            total += g.sum(1).square().sum(1)
+    return total.sqrt()
+
+
+# %% wrong: sums in float32 and casts at the end
+# says: Model and loss are float64, and the norms are right to the seven digits of float32 only.
+# earns: 2 of 3
+# caught: hidden
+def per_sample_grad_norms(model, loss_fn, x, y):
+    ends, losses = ends_of(model, loss_fn, x, y)
+    return sum(square_of(layer, a.float(), g.float()) for layer, (a, g) in ends.items()).sqrt().to(losses.dtype)

@@ -85,7 +85,7 @@ def scale_input_grads(module, factor):
 def scale_input_grads(module, factor):
     def pre_hook(mod, args):
         return tuple(
-            arg * factor + (arg * (1 - factor)).detach() if torch.is_tensor(arg) and arg.requires_grad else arg
+            arg.detach() + factor * (arg - arg.detach()) if torch.is_tensor(arg) and arg.requires_grad else arg
             for arg in args
         )
 
@@ -511,7 +511,7 @@ def scale_input_grads(module, factor):
 
 
 # %% wrong: None for a factor of 0
-# says: With a factor of 0 the gradient came back unscaled, because a hook that returns None replaces nothin
+# says: With a factor of 0 the gradient came back unscaled.
 # earns: 1 of 2
 # corner: zeros
 # caught: hidden
@@ -567,3 +567,40 @@ def scale_input_grads(module, factor):
         return tuple(views)
 
     return module.register_forward_pre_hook(pass_on)
+
+
+# %% wrong: factor times the input plus the rest of it, detached
+# says: The outputs of the module must be the same to the last bit
+# earns: 1 of 2
+# caught: hidden
+def scale_input_grads(module, factor):
+    def pre_hook(module, args):
+        return tuple(
+            arg * factor + (arg * (1 - factor)).detach() if isinstance(arg, Tensor) and arg.requires_grad else arg
+            for arg in args
+        )
+
+    return module.register_forward_pre_hook(pre_hook)
+
+
+# %% wrong: scales in float32 and casts back
+# says: Each use of the module scales once, by any factor.
+# earns: 1 of 2
+# caught: hidden
+def scale_input_grads(module, factor):
+    def hook(module, grad_input, grad_output):
+        return tuple(None if grad is None else (grad.float() * factor).to(grad.dtype) for grad in grad_input)
+
+    return module.register_full_backward_hook(hook)
+
+
+# %% wrong: asks whether the factor is true
+# says: A condition such as `if factor` is False for 0
+# earns: 1 of 2
+# corner: zeros
+# caught: hidden
+def scale_input_grads(module, factor):
+    def hook(module, grad_input, grad_output):
+        return tuple(grad * factor if grad is not None and factor else grad for grad in grad_input)
+
+    return module.register_full_backward_hook(hook)
