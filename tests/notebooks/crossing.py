@@ -10,7 +10,7 @@ from torch.nn import Parameter
 
 from torchkata.tools.grading.sandbox.inside.worker import reply_with
 from torchkata.tools.grading.sandbox.messages import decode, encode
-from torchkata.tools.grading.sandbox.replies import observation_from
+from torchkata.tools.grading.sandbox.replies import MAX_MESSAGE, observation_from
 from torchkata.verdicts.observing import Observation
 
 
@@ -36,7 +36,9 @@ def _compared(observation: Observation) -> dict:
 
 
 def _raised(observation: Observation) -> dict:
-    return {"raised": observation.raised, "backward_raised": observation.backward_raised}
+    """What was raised, with messages as long as they may be on the way."""
+    both = {"raised": observation.raised, "backward_raised": observation.backward_raised}
+    return {what: one and one | {"message": one["message"][:MAX_MESSAGE]} for what, one in both.items()}
 
 
 def _sources_of(observation: Observation) -> list[str]:

@@ -83,8 +83,8 @@ with check("bytes-kept-alive") as test:
             when=lambda seen: seen["one row"] == 128,
         ),
         mistake(
-            "data_ptr() is where a *view* begins: two views of one storage with different offsets look different. "
-            "Use the storage's address.",
+            "You told views of one storage apart by where they begin. A tensor's data_ptr() and storage_offset() "
+            "belong to the *view*; only the storage counts, and its address is `untyped_storage().data_ptr()`.",
             when=lambda seen: seen["two pieces"] == 16384 and seen["two pieces that begin alike"] == 8192,
         ),
         mistake(
@@ -222,6 +222,7 @@ with check("bytes-kept-alive") as test:
             "a short expanded row of a large batch": batch[:1].expand(5, 32),
             "a single float64 element": batch.double()[3, 4],
             "int8 rows": batch.to(torch.int8)[2:],
+            "a row of bools": (batch > 100)[30:31],
             "all but the first of the int8 elements": batch.to(torch.int8).flatten()[1:],
             "complex numbers, every other one": torch.complex(batch, -batch)[::2],
             "a transposed batch": batch.t(),
@@ -245,11 +246,17 @@ with check("bytes-kept-alive") as test:
     )
     for name, part in parts_of(batch).items():
         test.hidden(f"compact: {name}")
+        became_int = mistake(
+            "Your copy of a bool tensor is int64: arithmetic such as `t * 1` or `t + 0` makes numbers of bools. "
+            "`clone` copies every dtype as it is.",
+            stage="dtype",
+            when=lambda seen, part=part: part.dtype == torch.bool and seen["result"].dtype == torch.int64,
+        )
         room = part.numel() * part.element_size()
         fills = part.untyped_storage().nbytes() <= room
         advice = copy_here if not fills else keep_expanded if "expanded" in name else nothing_to_gain
         seen = observe_scenario(compact_part, compact, batch, name)
-        seen.returns({"result": part, "is t": fills}, keep_equal, advice)
+        seen.returns({"result": part, "is t": fills}, became_int, keep_equal, advice)
         still = seen["result"].untyped_storage().nbytes()
         seen.that(still <= room, "The compacted tensor still keeps more bytes alive than it needs.", stage="aliasing")
         seen.leaves_arguments_alone()

@@ -190,7 +190,8 @@ with check("drop-lowest") as test:
         seen.leaves_arguments_alone(mistake("x itself was changed.", stage="arguments"))
 
     nan_is_largest = mistake(
-        "A nan counts as the largest value, as in torch.sort: {detail} (A comparison with nan is always False.)",
+        "A nan counts as the largest value, larger than inf, as in torch.sort: {detail} (A comparison with nan is "
+        "always False, and argmin takes nan for the smallest value.)",
         stage=("shape", "value"),
     )
     for values, k in [([torch.nan, 1, 2], 2), ([2, torch.nan, 1, torch.inf], 3), ([3, torch.nan, 1, torch.nan, 2], 4)]:

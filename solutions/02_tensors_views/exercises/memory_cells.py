@@ -194,4 +194,17 @@ with check("memory-cells") as test:
         readers = ", ".join(dict.fromkeys(name for name, _ in seen.reads))
         read = "The values of t were read: {detail}. Shape, strides and offset are enough."
         seen.that(not readers, read, stage="rule", detail=readers)
+
+    def far_out(memory_cells):
+        """The cells of three int8 numbers, the last of them in cell 2**24 + 1."""
+        return memory_cells(torch.empty(2**24 + 4, dtype=torch.int8)[1 :: 2**23]).tolist()
+
+    test.hidden("a cell above 2**24")
+    observe_scenario(far_out, memory_cells).returns(
+        [1, 2**23 + 1, 2**24 + 1],
+        mistake(
+            "Your cell numbers went through float32, which can't tell 2**24 from 2**24 + 1. Compute them as integers.",
+            gives=[1, 2**23 + 1, 2**24],
+        ),
+    )
     ### END HIDDEN TESTS

@@ -141,6 +141,12 @@ with check("padding-mask") as test:
     int32_too = mistake(
         "Lengths may be int32 as well: {detail}.", stage="raised", when=lambda seen: seen.args[0].dtype == torch.int32
     )
+    narrow = mistake(
+        "Positions or lengths were converted to a dtype that is too narrow. A byte ends at 255 and int16 at 32,767, "
+        "and float16 can't tell 2048 from 2049: compare the lengths in their own dtype.",
+        stage="value",
+        when=lambda seen: seen.args[0].numel() > 0 and int(seen.args[0].max()) > 255,
+    )
     empty = torch.empty(0, dtype=torch.int64)
     for idea, lengths, T in [
         ("an empty batch without T", empty, None),
@@ -155,10 +161,12 @@ with check("padding-mask") as test:
         ("as many sequences as positions", torch.tensor([2, 4, 1, 3]), 4),
         ("a single column", torch.tensor([1, 0, 3]), 1),
         ("more positions than a byte can count", torch.tensor([300, 256, 40]), None),
+        ("positions that float16 can't tell apart", torch.tensor([2049, 2050, 3]), 2060),
+        ("lengths that int16 can't hold", torch.tensor([40_000, 65_537, 1]), 3),
     ]:
         test.hidden(idea)
         seen = observe(padding_mask, lengths, T).expecting(shared_cell, zero_is_none)
-        seen.returns(mask_of_lists, no_maximum, no_column, int32_too)
+        seen.returns(mask_of_lists, no_maximum, no_column, int32_too, narrow)
         seen.owns_its_memory()
         seen.leaves_arguments_alone()
 

@@ -14,7 +14,7 @@ def compact(t):
 
 
 # %% wrong: tells storages apart by the tensors' data_ptr()
-# says: data_ptr() is where a *view* begins
+# says: You told views of one storage apart by where they begin.
 # Two views of one storage may begin in different places. Then this counts the storage twice.
 def bytes_kept(*tensors):
     """Counts a storage once for each place where a view begins."""

@@ -13,7 +13,7 @@
 # - Padding (positions >= length) never affects the result, in value or gradient; it may contain nan or inf. Only the
 #   chosen step gets a gradient.
 # - `lengths` is int64 or int32 and is not changed. A length above T or below 0 raises IndexError, RuntimeError or
-#   ValueError. The dtype of `h` is kept. T may be 0 (then all lengths are 0), and so may B.
+#   ValueError. `h` is floating point, and its dtype is kept. T may be 0 (then all lengths are 0), and so may B.
 #
 # <details><summary>Hint 1</summary>
 #

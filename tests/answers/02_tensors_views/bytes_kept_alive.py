@@ -87,11 +87,19 @@ def bytes_kept(*tensors):
 
 
 # %% wrong: distinguishes by the tensors' data_ptr()
-# says: data_ptr() is where a *view* begins
+# says: You told views of one storage apart by where they begin.
 # earns: 1 of 2
 # lesson
 def bytes_kept(*tensors):
     return sum({t.data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())
+
+
+# %% wrong: distinguishes by storage and offset
+# says: You told views of one storage apart by where they begin.
+# earns: 1 of 2
+def bytes_kept(*tensors):
+    keys = {(t.untyped_storage().data_ptr(), t.storage_offset()): t.untyped_storage() for t in tensors}
+    return sum(storage.nbytes() for storage in keys.values())
 
 
 # %% wrong: distinguishes by Python object
@@ -381,3 +389,11 @@ def compact(t):
         return t
     room = t.new_empty(t.numel() + (t.dtype != torch.float32))
     return room[: t.numel()].view(t.shape).copy_(t)
+
+
+# %% wrong: t * 1 as a copy
+# says: Your copy of a bool tensor is int64
+# earns: 1 of 2
+# caught: hidden
+def compact(t):
+    return t * 1 if t.untyped_storage().nbytes() > t.numel() * t.element_size() else t

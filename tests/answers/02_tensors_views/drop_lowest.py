@@ -320,7 +320,7 @@ def drop_lowest(x, k):
 
 
 # %% wrong: ranks by comparisons only, nan gets rank 0
-# says: A nan counts as the largest value, as in torch.sort
+# says: A nan counts as the largest value, larger than inf, as in torch.sort
 # earns: 0.5 of 1
 # corner: nan
 # caught: hidden
@@ -329,6 +329,19 @@ def drop_lowest(x, k):
     number = torch.arange(len(x))
     before = (x[None] < x[:, None]) | ((x[None] == x[:, None]) & (number[None] < number[:, None]))
     return x[before.sum(1) >= k]
+
+
+# %% wrong: removes the argmin k times
+# says: and argmin takes nan for the smallest value.
+# earns: 0.5 of 1
+# corner: nan
+# caught: hidden
+def drop_lowest(x, k):
+    refuse(x, k)
+    for _ in range(k):
+        lowest = int(x.argmin())
+        x = torch.cat([x[:lowest], x[lowest + 1 :]])
+    return x
 
 
 # %% wrong: sorts positions in Python by value alone, which nan confuses

@@ -1,4 +1,4 @@
-# corners: equal values, 0-d, empty
+# corners: equal values, beyond 2**24, 0-d, empty
 
 import itertools
 
@@ -355,3 +355,14 @@ def memory_cells(t):
         for d, grid in enumerate(grids):
             cells += grid * t.stride(d)
     return cells
+
+
+# %% wrong: positions times strides as a product of floats
+# says: Your cell numbers went through float32
+# earns: 1 of 2
+# caught: hidden
+# corner: beyond 2**24
+def memory_cells(t):
+    positions = torch.ones(t.shape).nonzero().float()
+    cells = positions @ torch.tensor(t.stride(), dtype=torch.float32) + t.storage_offset()
+    return cells.long().reshape(t.shape)

@@ -290,7 +290,7 @@ def padding_mask(lengths, T=None):
 # says: The two masks share their memory.
 # earns: 0.5 of 1
 # caught: hidden
-buffer = torch.zeros(64, 512, dtype=torch.bool)
+buffer = torch.zeros(64, 4096, dtype=torch.bool)
 
 
 def padding_mask(lengths, T=None):
@@ -331,10 +331,30 @@ def padding_mask(lengths, T=None):
 
 
 # %% wrong: positions in uint8
-# says: The values are wrong
+# says: Positions or lengths were converted to a dtype that is too narrow.
 # earns: 0.5 of 1
 # corner: maximum
 # caught: hidden
 def padding_mask(lengths, T=None):
     T = int(lengths.max() if len(lengths) else 0) if T is None else T
     return torch.arange(T, device=lengths.device).to(torch.uint8) < lengths[:, None]
+
+
+# %% wrong: positions and lengths as int16
+# says: Positions or lengths were converted to a dtype that is too narrow.
+# earns: 0.5 of 1
+# caught: hidden
+def padding_mask(lengths, T=None):
+    if T is None:
+        T = int(lengths.max()) if len(lengths) else 0
+    return torch.arange(T, dtype=torch.int16, device=lengths.device) < lengths.to(torch.int16)[:, None]
+
+
+# %% wrong: positions and lengths as float16
+# says: Positions or lengths were converted to a dtype that is too narrow.
+# earns: 0.5 of 1
+# caught: hidden
+def padding_mask(lengths, T=None):
+    if T is None:
+        T = int(lengths.max()) if len(lengths) else 0
+    return torch.arange(T, device=lengths.device).half() < lengths.half()[:, None]

@@ -127,7 +127,7 @@ def snapshot(model):
 
 
 # %% wrong: clones the parameters, forgets buffers
-# says: Buffers are missing (1.running_mean, 1.running_var, 1.num_batches_tracked)
+# says: Buffers are missing (1.running_mean, 1.running_var, 1.num_batches_tracked, 1.visible)
 # says: This check builds on the first one
 # earns: 0 of 1
 # lesson
@@ -136,7 +136,7 @@ def snapshot(model):
 
 
 # %% wrong: takes the floats only
-# says: Entries are missing: 1.num_batches_tracked.
+# says: Entries are missing: 1.num_batches_tracked, 1.visible.
 # says: This check builds on the first one
 # earns: 0 of 1
 def snapshot(model):
@@ -174,6 +174,25 @@ def snapshot(model):
 # earns: 0.5 of 1
 def snapshot(model):
     return {name: torch.tensor(value.tolist()) for name, value in model.state_dict().items()}
+
+
+# %% wrong: v + 0 as a copy
+# says: Arithmetic such as `v + 0` or `v * 1` makes numbers of bools.
+# earns: 0.5 of 1
+def snapshot(model):
+    return {name: value + 0 for name, value in model.state_dict().items()}
+
+
+# %% wrong: one copy for each address
+# says: On the meta device some entries have the shape of another entry.
+# earns: 0.5 of 1
+# caught: hidden
+def snapshot(model):
+    copies = {}
+    state = model.state_dict()
+    for value in state.values():
+        copies.setdefault(value.data_ptr(), value.clone())
+    return {name: copies[value.data_ptr()] for name, value in state.items()}
 
 
 # %% wrong: float() as a copy

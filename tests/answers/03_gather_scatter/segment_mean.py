@@ -664,3 +664,14 @@ def segment_mean(values, segment, num_segments):
     return values.new_zeros(num_segments, *values.shape[1:]).index_reduce(
         0, segment, values, "mean", include_self=False
     )
+
+
+# %% right: a sparse matrix of ones times the rows, with a long error message on meta
+def segment_mean(values, segment, num_segments):
+    count = len(values)
+    flat = values.reshape(count, math.prod(values.shape[1:])).to(torch.promote_types(values.dtype, torch.float32))
+    places = torch.stack([segment, torch.arange(count, device=values.device)])
+    ones = torch.ones(count, dtype=flat.dtype, device=values.device)
+    sums = torch.sparse.mm(torch.sparse_coo_tensor(places, ones, (num_segments, count)), flat)
+    sizes = torch.bincount(segment, minlength=num_segments).clamp(min=1)
+    return (sums / sizes[:, None]).to(values.dtype).reshape(num_segments, *values.shape[1:])
