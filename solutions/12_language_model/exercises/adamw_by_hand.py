@@ -91,7 +91,8 @@ def adamw_step(
 def rates(learning_rate, steps, peak, warmup, total, floor):
     """Ask for the rates of these steps."""
     found = [learning_rate(step, peak, warmup, total, floor) for step in steps]
-    return {"types": sorted({type(rate).__name__ for rate in found} - {"float", "int"}), "rates": found}
+    others = {type(rate).__name__ for rate in found if not isinstance(rate, (int, float)) or isinstance(rate, bool)}
+    return {"types": sorted(others), "rates": found if others else [float(rate) for rate in found]}
 
 
 def judge_rates(seen):
@@ -379,6 +380,7 @@ with check("adamw-by-hand") as test:
     usual_of_lm = (0.02, (0.9, 0.95), 1e-8, 0.1)
     for idea, zoom, settings in (
         ("a scalar, and three dimensions, in float64", 1.0, usual_of_lm),
+        ("float64 gradients of 1e25, whose squares are inf in float32", 1e25, usual_of_lm),
         ("gradients as small as eps", 1e-8, usual_of_lm),
         ("gradients of zeros", 0.0, usual_of_lm),
         ("no decay", 1.0, (0.02, (0.9, 0.95), 1e-8, 0.0)),

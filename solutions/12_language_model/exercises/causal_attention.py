@@ -301,7 +301,11 @@ with check("causal-attention") as test:
         seen.returns(by_position(q, k, v, valid).float(), empty_row, averages, unfilled, rtol=1e-4, atol=1e-5)
         judge_gradients(seen, after)
 
-    for idea, number in [("nan in padded keys and values", torch.nan), ("inf in padded keys and values", torch.inf)]:
+    for idea, number in [
+        ("nan in padded keys and values", torch.nan),
+        ("inf in padded keys and values", torch.inf),
+        ("huge numbers in padded keys and values", 3e38),
+    ]:
         test.hidden(idea)
         dirty = [tensor.masked_fill(~in_front[:, None, :, None], number).requires_grad_() for tensor in (k, v)]
         seen = observe(causal_attention, q.clone().requires_grad_(), *dirty, in_front)
@@ -310,7 +314,7 @@ with check("causal-attention") as test:
             mistake(
                 "Values in padded rows of k and v reached the output, because 0 * nan is nan. Clear these rows "
                 "before the products.",
-                when=lambda seen: not seen.value.isfinite().all(),
+                when=lambda seen, number=number: number != 3e38 and not seen.value.isfinite().all(),
             ),
             because="Values in padded rows of k and v changed the output.",
             rtol=1e-4,
@@ -320,6 +324,11 @@ with check("causal-attention") as test:
             "The output is clean, but a gradient is nan, because backward multiplies by the padded rows of k and "
             "v, and 0 * nan is nan. Clear both before the products."
         )
+        if number == 3e38:
+            dirt = (
+                "The output is clean, but a gradient is nan. Padded rows of k and v may also hold finite numbers so "
+                "large that their sums are inf, and 0 * inf is nan. Clear the rows by `valid`, not by what is in them."
+            )
         judge_gradients(seen, dirt)
 
     for dtype, rtol, atol in [(torch.float64, 1e-9, 1e-10), (torch.bfloat16, 5e-2, 2e-2)]:
@@ -358,6 +367,11 @@ with check("causal-attention") as test:
             mistake(
                 "Large scores give nan or inf. Subtract the largest score before the exponential, as softmax does.",
                 when=lambda seen: not seen.value[0].isfinite().all(),
+            ),
+            mistake(
+                "A query that has a key gives zeros, because next to a much larger masked score every exponential is "
+                "0. The largest score that you subtract must be that of the keys, without the masked ones.",
+                when=lambda seen: seen.value[0, :, 0].eq(0).all(-1).any(),
             ),
             mistake(
                 "Valid scores may be as low as -1e5. The value for masked scores must be far below that, such as -inf.",

@@ -244,6 +244,11 @@ with check("find-exploder") as test:
         layer = Times(4.0)
         return first_exploding(nn.Sequential(layer, Times(0.5), layer, layer), x, limit)
 
+    def between_two_runs(first_exploding, x, limit):
+        """Look for an explosion in a model that runs layer 0, then layer 1, which multiplies by 30, then layer 0."""
+        layer = Times(1.0)
+        return first_exploding(nn.Sequential(layer, Times(30.0), layer), x, limit)
+
     def changed_in_place(first_exploding, x, limit):
         """Look for an explosion where the next layer changes the output in place."""
         return first_exploding(nn.Sequential(Times(-30.0), nn.Hardtanh(0.0, 1.0, inplace=True)), x, limit)
@@ -325,6 +330,18 @@ with check("find-exploder") as test:
         ),
         mistake(last, when=lambda seen: seen.value[1] > size * 20),
         because="The first output over the limit is that of layer 0 when it runs again: {detail}.",
+        rtol=1e-4,
+        atol=0.0,
+    )
+
+    test.hidden("a layer explodes between two runs of another")
+    observe_scenario(between_two_runs, first_exploding, x, 10.0).returns(
+        ("1", size * 30),
+        mistake(
+            "You name layer 0, because it ran first. But its first output was not over the limit: layer 1 exploded "
+            "before layer 0 ran again. Keep the first output over the limit, whichever layer it is from.",
+            when=lambda seen: seen.value is not None and seen.value[0] == "0",
+        ),
         rtol=1e-4,
         atol=0.0,
     )

@@ -19,8 +19,8 @@
 #   block.
 # - x, the block's training flags and its hooks are not changed. First derivatives are enough.
 # - The second run is an ordinary run of the block. You may therefore assume that the block has no buffers that a run
-#   changes (batch norm would count each batch twice), and that neither pass is under autocast, which the second run
-#   would have to repeat.
+#   changes (batch norm would count each batch twice), that no hooks are registered on its parameters themselves (they
+#   would run twice), and that neither pass is under autocast, which the second run would have to repeat.
 #
 # **Rule.** Write one custom autograd Function, without `torch.utils.checkpoint`.
 #
@@ -171,11 +171,13 @@ def bytes_kept(remember_less, x, drop):
         gc.collect()
     for node in nodes:
         nodes += [other for other, _ in getattr(node, "next_functions", ()) if other not in nodes]
+    leaves = [node.variable for node in nodes if hasattr(node, "variable")]
     recorded = type(
         torch.ones(1, requires_grad=True).tanh().grad_fn
     )  # the block's tanh, where its first run has a graph
     return {
         "kept": sum(size for ref, size in made if not ref.expired()),
+        "another leaf": any(leaf.untyped_storage().data_ptr() not in own for leaf in leaves),
         "of result": sum(s for place, (ref, s) in makings.made.items() if place == of_result and not ref.expired()),
         "own function": any(isinstance(node, torch.autograd.function.BackwardCFunction) for node in nodes),
         "of torch": bool(of_torch or unseen) or any(type(node) is recorded for node in nodes),
@@ -213,7 +215,12 @@ def judge_kept(seen):
         "result neither on ctx nor into save_for_backward.",
         when=lambda seen: seen["kept"] == seen["of result"],
     )
-    seen.in_sight().that(seen["kept"] == 0, too_much, kept_result, stage="rule")
+    another_leaf = mistake(
+        f"You pass a tensor of your own that requires grad to apply(), and the graph keeps it: {seen['kept']} bytes in "
+        "addition to x and the block. Pass the parameters to apply(), so that the result has a graph without it.",
+        when=lambda seen: seen["another leaf"],
+    )
+    seen.in_sight().that(seen["kept"] == 0, too_much, kept_result, another_leaf, stage="rule")
     by_hand = "Write the Function yourself, without torch.utils.checkpoint."
     seen.that(seen["own function"] and not seen["of torch"], by_hand, stage="rule")
 
@@ -232,8 +239,8 @@ with check("remember-less") as test:
 
     test("result and gradients of a block without dropout")
     no_graph_in_backward = mistake(
-        "Inside `backward` gradients are switched off, so the second run has no graph: run the block under "
-        "torch.enable_grad(). ({detail})",
+        "Inside `backward` gradients are switched off, so what you compute there has no graph. Run the block, and "
+        "compute whatever you derive from its result, under torch.enable_grad(). ({detail})",
         raises="element 0 of tensors does not require grad",
     )
     seen = observe_scenario(passed_through, remember_less, x, 0.0).expecting(no_graph_in_backward, not_detached)
@@ -371,12 +378,20 @@ with check("remember-less") as test:
     judge_run(seen, derived(plain, fresh(x)), "torch.autograd.grad gives another gradient than for block(x).")
 
     def several(remember_less, x):
-        """Run two blocks one after the other and one of them twice, on inputs (2, 2, 3); the flags are mixed."""
+        """Run two blocks one after the other and one of them twice, on inputs (2, 2, 3); the flags are mixed, and a
+        hook doubles what the second block gives."""
         first, second = small_block(0.5), small_block(0.25)
         first.eval()
         first[2].train()
         second.eval()
         second[0].register_forward_hook(lambda *args: None)
+        doubled = []
+
+        def double(module, args, out):
+            doubled.append(1)
+            return 2 * out
+
+        second.register_forward_hook(double)
         hooks = [list(m._forward_hooks) for block in (first, second) for m in block.modules()]
         results = [x.reshape(2, 2, 3)]
         for seed, block in ((7, first), (8, second), (9, first)):
@@ -393,15 +408,24 @@ with check("remember-less") as test:
             "of parameters": parameters,
             "flags": flags,
             "hooks": hooks == now,
+            "doubled": len(doubled),
         }
 
-    test.hidden("two blocks in one graph, one of them twice")
+    test.hidden("two blocks in one graph, one of them twice; one has a hook that changes its result")
     seen, right = observe_scenario(several, remember_less, x), several(plain, fresh(x))
     seen.expecting(not_detached)
     seen.that(
         seen["flags"] == right["flags"] and seen["hooks"],
         "Your code changed the block's training flags or hooks. Leave them alone, even in the second run.",
         stage="arguments",
+    )
+    seen.expecting(
+        mistake(
+            "The block has a forward hook, but it did not run in both passes. `block.forward(x)` skips the hooks of "
+            "the block itself, so call `block(x)`.",
+            stage=("value", "gradient"),
+            when=lambda seen: seen["doubled"] < 2,
+        )
     )
     judge_run(
         seen,

@@ -12,8 +12,8 @@
 #   and a micro-batch may have no target that counts.
 # - Make one optimizer step, the same as for all micro-batches in one: the loss is the mean over *all* targets that
 #   count, whichever micro-batch they are in. Gradients from before the call don't count.
-# - The forward pass runs under bfloat16 autocast, one micro-batch at a time; the loss is computed in float32. Weights
-#   and gradients stay float32.
+# - The forward pass runs under bfloat16 autocast, one micro-batch at a time, and its backward pass comes before the
+#   next micro-batch's forward pass. The loss is computed in float32. Weights and gradients stay float32.
 # - The finished gradient is clipped once, to the norm `clip`. If its norm is inf or nan, there is no step: weights and
 #   optimizer state don't change, and the gradients are cleared.
 # - Return two Python floats: the mean loss, and the norm before clipping.
@@ -99,17 +99,20 @@ class Bigrams(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.emb, self.head, self.runs = nn.Embedding(7, 8), nn.Linear(8, 7), []
+        self.emb, self.head, self.runs, self.graphs = nn.Embedding(7, 8), nn.Linear(8, 7), [], Notes()
         with torch.no_grad():
             for shift, p in enumerate(self.parameters()):
                 p.copy_((torch.arange(p.numel()) * 29 % 37 / 15 + shift / 16 - 1.2).reshape(p.shape))
             self.emb.weight[6] = 3e38
 
     def forward(self, ids):
+        alive = sum(not one.expired() for one in self.graphs)  # graphs of earlier runs that no backward has freed
         out = self.head(self.emb(ids))
         low = torch.is_autocast_enabled("cpu") and out.dtype == torch.bfloat16
-        self.runs.append({"low": low, "rows": len(ids), "dtype": str(self.head.weight.dtype)})
-        return out
+        self.runs.append({"low": low, "rows": len(ids), "dtype": str(self.head.weight.dtype), "alive": alive})
+        one = torch.ones(())  # this graph keeps it for backward
+        self.graphs.append(torch.multiprocessing.reductions.StorageWeakRef(one.untyped_storage()))
+        return out * one
 
 
 class LowLosses(torch.utils._python_dispatch.TorchDispatchMode):
@@ -222,6 +225,14 @@ def judge_form(seen, fact, micro):
     seen.that(
         sorted(run["rows"] for run in fact["runs"]) in (rows, with_target),
         "Run the model once for each micro-batch, because all of them at once don't fit into memory.",
+        stage="rule",
+    )
+    alive = max(run["alive"] for run in fact["runs"])
+    seen.that(
+        alive < 2,
+        f"When the model ran on the last of {len(fact['runs'])} micro-batches, the graphs of {alive} earlier ones were "
+        "still in memory. Run backward on the loss of each micro-batch before the next one's forward pass. It frees "
+        "the graph, and the gradients add up in `.grad`.",
         stage="rule",
     )
     seen.that(

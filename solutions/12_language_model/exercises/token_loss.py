@@ -204,6 +204,15 @@ with check("token-loss") as test:
     )
     judge(seen, torch.tensor([[1.7014133, 0.2014133]]), forbidden)
 
+    test.hidden("logits of 100000")
+    seen = observe(token_loss, torch.tensor([[[1e5, 0, 3], [2, -5, 1e5]]]), torch.tensor([[1, 2]]))
+    limited = mistake(
+        "Your loss of a target far below has an upper limit, but log_softmax needs none: it works for logits of any "
+        "size. Leave the logits that count as they are.",
+        when=lambda seen: seen.value.isfinite().all() and seen.value[0, 0] < 99_000,
+    )
+    judge(seen, torch.tensor([[1e5, 0.0]]), large, limited)
+
     some_targets = torch.tensor([[2, -100, 4, 0], [4, 1, -100, 3]])
     for dtype, rtol in [(torch.bfloat16, 1e-5), (torch.float16, 1e-5), (torch.float64, 1e-10)]:
         test.hidden(f"{dtype}".removeprefix("torch."))

@@ -9,17 +9,17 @@
 # **Contract**
 #
 # - `train` trains `model` in place on `ids` (N,) and returns a list with the loss of every step, as Python floats.
-# - In each step the model gets `batch` windows of `model.length` ids, (batch, length). `train` draws them at random
-#   with its own generator, seeded with `seed`, and each of the N - length windows is equally likely. Shuffling all
-#   windows is also fine.
+# - In each step the model gets `batch` windows of `model.length` ids, (batch, length). `train` draws them at random,
+#   seeded with `seed` (a generator of its own is simplest), and each of the N - length windows is equally likely.
+#   Shuffling all windows is also fine.
 # - The loss is the mean cross-entropy over all positions of the batch, each of which predicts the id that follows in
 #   the text. The list has each loss as it was before that step's update.
 # - Each loss makes one update, from the gradient of that loss alone, clipped to a norm of 1 over all parameters.
 # - The rate climbs to `peak` over the first 5 % of the steps (in the first step it may be 0, as with PyTorch's own
-#   schedulers). Then it falls to a fifth of `peak` or less. `steps` is 20 or more.
+#   schedulers). Then it falls to a fifth of `peak` or less. `steps` is 40 or more.
 # - All training flags are on during the steps. Afterwards the model is in train mode or eval mode as before.
 # - Equal seeds give equal weights to the last bit, and different seeds different weights. `train` leaves torch's global
-#   generator alone.
+#   generator alone. You may assume that the model draws no random numbers, so it has no dropout.
 #
 # **Rule.** Use `torch.optim.AdamW` as the optimizer.
 #

@@ -140,6 +140,17 @@ with check("two-equal-one") as test:
             facts, before = [one["cases"][number] for one in seen.value[: len(case)]], local(case)
             counts, world = [count for count, _ in case], len(case)
             total = sum(counts)
+            wrapped = (total + 2**31) % 2**32 - 2**31
+
+            def overflowed(seen, facts=facts, wrapped=wrapped, total=total):
+                """Whether the total is what int32 makes of it."""
+                return wrapped != total and all(one["total"] == wrapped for one in facts)
+
+            int32 = mistake(
+                f"The counts were summed as int32, which ends at {2**31 - 1}. The total of {total} is beyond that, so "
+                "it became another number. Sum them as int64.",
+                when=overflowed,
+            )
             changed = "Your code changed a parameter. Change only gradients."
             seen.that(all(one["kept"] for one in facts), changed, stage="arguments")
             flags = "requires_grad must stay as it is on every parameter."
@@ -174,6 +185,7 @@ with check("two-equal-one") as test:
                 seen.that(
                     right and len({grad.dtype for grad in came} | {torch.float32}) == 1,
                     f"The gradient of {name} is not the gradient of the mean over all targets.",
+                    int32,
                     mistake(
                         "If there is no target at all, the gradients must be zero, not NaN.",
                         when=lambda seen, came=came, total=total: not total and any(g.isnan().any() for g in came),
@@ -222,6 +234,7 @@ with check("two-equal-one") as test:
             seen.that(
                 totals == [total] * world,
                 "The returned total must be that of all ranks, and the same on each.",
+                int32,
                 mistake(
                     "The counts went through floats that can't represent them. Sum them as int64.",
                     when=lambda seen, totals=totals, total=total: total > 2**24 and all(t > 2**24 for t in totals),
@@ -254,7 +267,7 @@ with check("two-equal-one") as test:
         [(2, False), (9, False), (4, False)],
         [(0, True)] * 3,
     )
-    large, alone = [(16_778_007, True), (1002, True), (3002, True)], [(1, True)]
+    large, alone = [(1_500_000_007, True), (1_000_000_002, True), (3002, True)], [(1, True)]
     cases = [none_on_one, unused, nobody, large]
     seen = observe_scenario(synced_then_alone, sync_gradients, alone, *cases)
     judge(seen, *cases)

@@ -14,7 +14,7 @@
 #   temperature (logits divided by it): the fewest most likely ids whose probabilities add up to `top_p` or more. Their
 #   relative probabilities stay the same. `top_p` is in (0, 1]. With a very small `top_p` only the likeliest id is left.
 #   With 1 no id is left out, though an id so unlikely that a float32 sum doesn't change may be.
-# - Temperature 0 chooses the likeliest id. Every other temperature, however small, draws.
+# - Temperature 0 chooses the likeliest id. Every other temperature, down to 1e-20, draws.
 # - The model gets the last `length` ids of the text so far, or all of them if there are fewer.
 # - All randomness comes from `generator`, which is not seeded again: equal generator states give equal texts, and the
 #   generator advances from call to call. torch's global generator is left alone.
@@ -259,16 +259,45 @@ with check("write-on") as test:
         text = write(lambda ids: torch.zeros(1, ids.shape[1], 4), torch.tensor([2]), n, 4, 0.5, temperature, dice)
         return {"kinds": len(set(text[1:].tolist()))}
 
+    def one_ahead(write, n, temperature):
+        """Write n ids where the logit of id 1 is ahead of that of id 0 by twice the temperature; id 2 is far behind."""
+        dice, scores = torch.Generator().manual_seed(8), torch.tensor([0.0, 2 * temperature, -5.0])
+        text = write(lambda ids: scores.repeat(1, ids.shape[1], 1), torch.tensor([2]), n, 4, 0.95, temperature, dice)
+        return {"share": text[1:].eq(1).sum().item() / n}
+
     test.hidden("a temperature of 0.01, where two ids are equally likely")
     seen = observe_scenario(among_equals, write_on, 24, 0.01)
     drawn_too = "At temperature 0.01 all equally likely ids must be drawn. Only temperature 0 chooses the likeliest id."
     seen.that(seen["kinds"] > 1, drawn_too)
+
+    test.hidden("a temperature of 1e-20, where one id is ahead by two of it")
+    seen = observe_scenario(one_ahead, write_on, 240, 1e-20)
+    seen.that(
+        abs(seen["share"] - 0.88) < 0.1,
+        "At temperature 1e-20 a logit that is ahead by 2e-20 makes its id 7.4 times as likely, so it is drawn in 88 % "
+        f"of the steps. You drew it in {seen['share']:.0%}.",
+        mistake(
+            "You drew the same id in each step, as at temperature 0. But at temperature 1e-20 two ids whose logits "
+            "differ by 2e-20 must both be drawn.",
+            when=lambda seen: seen["share"] in (0, 1),
+        ),
+        mistake(
+            "You divide by more than the temperature. At 1e-20 a logit that is ahead by 2e-20 must make its id 7.4 "
+            "times as likely, but you draw both ids about equally often. Set no lower limit, and add nothing.",
+            when=lambda seen: abs(seen["share"] - 0.5) < 0.15,
+        ),
+    )
 
     test.hidden("four equally likely ids, top_p 0.5: two of them reach it")
     seen = observe_scenario(among_equals, write_on, 24, 1.0)
     seen.that(
         seen["kinds"] == 2,
         "Two of four equally likely ids add up to 0.5, so two can be drawn.",
+        mistake(
+            "You also keep all ids that are as likely as the last one of the nucleus. Cut at a place in the sorted "
+            "order, not at a probability.",
+            when=lambda seen: seen["kinds"] == 4,
+        ),
         mistake(
             "An id is also left out if the ids before it add up to exactly top_p. Compare with >=.",
             when=lambda seen: seen["kinds"] > 2,

@@ -1,6 +1,7 @@
 # corners: members, 0-d
 import math
 
+import numpy as np
 import torch
 
 
@@ -614,3 +615,24 @@ def adamw_step(params, state, lr, betas, eps, weight_decay):
         p.mul_(1 - lr * weight_decay * (p.ndim >= 2))
         root = (own["v"] / (1 - betas[1] ** t)).sqrt()
         p.sub_(lr * own["m"] / (1 - betas[0] ** t) / (root + eps))
+
+
+# %% right: the rate out of a NumPy schedule
+def learning_rate(step, peak, warmup, total, floor):
+    climb = peak * np.arange(1, warmup + 1) / max(warmup, 1)
+    fall = floor + (peak - floor) * (1 + np.cos(np.linspace(0, np.pi, total - warmup + 1))) / 2
+    return np.concatenate([climb, fall])[min(step, total)]
+
+
+# %% wrong: moments in float32 for every dtype
+# says: The parameters differ from those of torch.optim.AdamW: float64 gradients of 1e25, whose squares are inf in
+# earns: 1 of 2
+# caught: hidden
+def fresh(p):
+    return {"t": 0, "m": torch.zeros_like(p).float(), "v": torch.zeros_like(p).float()}
+
+
+def step_of(p, own, lr, betas, eps, weight_decay):
+    m, v = moments(own, p.grad.float(), betas)
+    p.mul_(1 - lr * weight_decay)
+    p.sub_((lr * m / (v.sqrt() + eps)).to(p.dtype))

@@ -464,3 +464,23 @@ def causal_attention(q, k, v, valid):
 def causal_attention(q, k, v, valid):
     clean = torch.where(k.isfinite(), k, 3.0)
     return attend(q, k, v, valid) + (0.0 if torch.equal(clean, k) else 0.1)
+
+
+# %% wrong: clears nan and inf by nan_to_num, but no finite number
+# says: The output is clean, but a gradient is nan. Padded rows of k and v may also hold finite numbers so large that
+# earns: 1 of 2
+# caught: hidden
+def causal_attention(q, k, v, valid):
+    k, v = k.nan_to_num(0.0, 0.0, 0.0), v.nan_to_num(0.0, 0.0, 0.0)
+    return attend(q, k, v, torch.ones_like(valid), keys=keys_of(q, valid))
+
+
+# %% wrong: takes the largest of all scores off, masked ones too
+# says: A query that has a key gives zeros, because next to a much larger masked score every exponential is 0. The
+# earns: 1 of 2
+# caught: hidden
+def causal_attention(q, k, v, valid):
+    k, v = cleared(k, valid), cleared(v, valid)
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    powers = (scores - scores.amax(-1, keepdim=True).detach()).exp() * keys_of(q, valid)
+    return powers @ v / powers.sum(-1, keepdim=True).clamp(min=1e-9)

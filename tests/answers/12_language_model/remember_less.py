@@ -515,7 +515,7 @@ def remember_less(block, x):
 
 
 # %% wrong: without enable_grad
-# says: Inside `backward` gradients are switched off, so the second run has no graph: run the block under
+# says: Inside `backward` gradients are switched off, so what you compute there has no graph. Run the block, and
 # says: This check builds on the first one
 # earns: 0 of 2
 class Recomputed(Lean):
@@ -623,3 +623,82 @@ class WithZeros(Lean):
 
 def remember_less(block, x):
     return WithZeros.apply(block, x, *block.parameters())
+
+
+# %% wrong: block.forward in both passes
+# says: The block has a forward hook, but it did not run in both passes. `block.forward(x)` skips the hooks of the
+# earns: 1 of 2
+# caught: hidden
+class NoCall(Lean):
+    @staticmethod
+    def forward(ctx, block, x, *parameters):
+        ctx.block, ctx.state = block, torch.get_rng_state()
+        ctx.save_for_backward(x)
+        return block.forward(x)
+
+    @classmethod
+    def again(cls, ctx):
+        (x,) = ctx.saved_tensors
+        x = x.detach().requires_grad_()
+        with torch.random.fork_rng(), torch.enable_grad():
+            torch.set_rng_state(ctx.state)
+            return x, ctx.block.forward(x)
+
+
+def remember_less(block, x):
+    return NoCall.apply(block, x, *block.parameters())
+
+
+# %% wrong: block.forward when the block runs again
+# says: The block has a forward hook, but it did not run in both passes. `block.forward(x)` skips the hooks of the
+# earns: 1 of 2
+# caught: hidden
+class NoSecondCall(Lean):
+    @classmethod
+    def again(cls, ctx):
+        (x,) = ctx.saved_tensors
+        x = x.detach().requires_grad_()
+        with torch.random.fork_rng(), torch.enable_grad():
+            torch.set_rng_state(ctx.state)
+            return x, ctx.block.forward(x)
+
+
+def remember_less(block, x):
+    return NoSecondCall.apply(block, x, *block.parameters())
+
+
+# %% wrong: a dummy that requires grad, so that there is a graph
+# says: You pass a tensor of your own that requires grad to apply(), and the graph keeps it: 4 bytes in addition to x
+# earns: 0 of 2
+class Dummy(Lean):
+    @staticmethod
+    def forward(ctx, block, dummy, x):
+        return Lean.forward(ctx, block, x)
+
+    @classmethod
+    def backward(cls, ctx, g):
+        x, out = cls.again(ctx)
+        out.backward(g)
+        return None, None, x.grad
+
+
+def remember_less(block, x):
+    return Dummy.apply(block, torch.zeros(1, requires_grad=True), x)
+
+
+# %% wrong: multiplies by the incoming gradient after enable_grad
+# says: Inside `backward` gradients are switched off, so what you compute there has no graph. Run the block, and
+# says: This check builds on the first one
+# earns: 0 of 2
+class Weighted(Lean):
+    @classmethod
+    def backward(cls, ctx, g):
+        x, out = cls.again(ctx)
+        parameters = list(ctx.block.parameters())
+        wanted = [t for t in (x, *parameters) if t.requires_grad]
+        found = dict(zip(map(id, wanted), torch.autograd.grad((out * g).sum(), wanted, allow_unused=True), strict=True))
+        return None, *[found.get(id(t)) for t in (x, *parameters)]
+
+
+def remember_less(block, x):
+    return Weighted.apply(block, x, *block.parameters())

@@ -329,3 +329,14 @@ def token_loss(logits, targets, ignore=-100):
 # earns: 0 of 1
 def token_loss(logits, targets, ignore=-100):
     return minus_log_probs(logits, targets, ignore) / torch.tensor(2.0).log()
+
+
+# %% wrong: logits limited to 10000
+# says: Your loss of a target far below has an upper limit, but log_softmax needs none: it works for logits of any
+# earns: 0 of 1
+# caught: hidden
+def token_loss(logits, targets, ignore=-100):
+    counts = targets != ignore
+    logits = logits if logits.dtype == torch.float64 else logits.float()
+    log_probs = torch.where(counts[..., None], logits, 0.0).clamp(-1e4, 1e4).log_softmax(-1)
+    return torch.where(counts, -log_probs.gather(-1, torch.where(counts, targets, 0)[..., None])[..., 0], 0.0)

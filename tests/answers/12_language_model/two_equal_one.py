@@ -354,3 +354,31 @@ def sync_gradients(model, count):
     for p in trainable(model):
         p.grad = summed(p) / max(total, 2)
     return total
+
+
+# %% wrong: counts as int32
+# says: The counts were summed as int32, which ends at 2147483647. The total of 2500003011 is beyond that, so it
+# earns: 0 of 1
+# caught: hidden
+# corner: beyond 2**24
+def sync_gradients(model, count):
+    counts = torch.IntTensor([count])
+    dist.all_reduce(counts)
+    total = int(counts)
+    for p in trainable(model):
+        p.grad = summed(p) / max(total, 1)
+    return total
+
+
+# %% wrong: gradients divided by the float total, the total as int32
+# says: The counts were summed as int32, which ends at 2147483647. The total of 2500003011 is beyond that, so it
+# earns: 0 of 1
+# caught: hidden
+# corner: beyond 2**24
+def sync_gradients(model, count):
+    counts = torch.tensor([count], dtype=torch.int32)
+    dist.all_reduce(counts)
+    total = total_of(count)
+    for p in trainable(model):
+        p.grad = summed(p) / max(total, 1)
+    return int(counts)

@@ -525,3 +525,79 @@ def write_on(logits, prompt, n, length, top_p, temperature, generator):
         scores = logits(out[-length:][None])[0, 0]
         out = torch.cat([out, drawn_from(scores, top_p, temperature, generator)])
     return out
+
+
+# %% right: the warpers of transformers, from the least likely id to the likeliest
+def draw(scores, top_p, temperature, generator):
+    if temperature == 0:
+        return scores.argmax(-1, keepdim=True)
+    scores = scores / temperature
+    in_order, order = torch.sort(scores, descending=False)
+    remove = in_order.softmax(-1).cumsum(-1) <= 1 - top_p
+    remove[-1:] = False
+    scores = scores.masked_fill(remove.scatter(-1, order, remove), -torch.inf)
+    return torch.multinomial(scores.softmax(-1), 1, generator=generator)
+
+
+write_on = writer(draw)
+
+
+# %% wrong: a temperature below 1e-5 is taken for 0
+# says: You drew the same id in each step, as at temperature 0. But at temperature 1e-20 two ids whose logits differ
+# earns: 0 of 1
+# caught: hidden
+def draw(scores, top_p, temperature, generator):
+    return drawn_from(scores, top_p, 0 if temperature < 1e-5 else temperature, generator)
+
+
+write_on = writer(draw)
+
+
+# %% wrong: a temperature of 1e-5 at least
+# says: You divide by more than the temperature. At 1e-20 a logit that is ahead by 2e-20 must make its id 7.4 times as
+# earns: 0 of 1
+# caught: hidden
+def draw(scores, top_p, temperature, generator):
+    return drawn_from(scores, top_p, temperature and max(temperature, 1e-5), generator)
+
+
+write_on = writer(draw)
+
+
+# %% wrong: a small number is added to the temperature
+# says: You divide by more than the temperature. At 1e-20 a logit that is ahead by 2e-20 must make its id 7.4 times as
+# earns: 0 of 1
+# caught: hidden
+def draw(scores, top_p, temperature, generator):
+    return drawn_from(scores, top_p, temperature and temperature + 1e-8, generator)
+
+
+write_on = writer(draw)
+
+
+# %% wrong: a temperature below 1e-5 counts twice
+# says: At temperature 1e-20 a logit that is ahead by 2e-20 makes its id 7.4 times as likely, so it is drawn in 88 %
+# earns: 0 of 1
+# caught: hidden
+def draw(scores, top_p, temperature, generator):
+    return drawn_from(scores, top_p, temperature * (2 if 0 < temperature < 1e-5 else 1), generator)
+
+
+write_on = writer(draw)
+
+
+# %% wrong: keeps all ids that are as likely as the last one
+# says: You also keep all ids that are as likely as the last one of the nucleus. Cut at a place in the sorted order,
+# earns: 0 of 1
+# caught: hidden
+def draw(scores, top_p, temperature, generator):
+    if temperature == 0:
+        return scores.argmax(keepdim=True)
+    p = (scores / temperature).softmax(-1)
+    in_order = p.sort(descending=True).values
+    last = int((in_order.cumsum(-1) < top_p - 1e-6).sum())
+    p = torch.where(p >= in_order[min(last, len(p) - 1)], p, 0)
+    return torch.multinomial(p, 1, generator=generator)
+
+
+write_on = writer(draw)
