@@ -24,7 +24,8 @@
 # - `sizes(model, x)` returns the mean absolute output of each call of a child, a list of floats in the order of the
 #   calls. An output counts as it is when the child returns it, even if it is changed later. The function can be called
 #   again and again. Afterwards the modules have the hooks and the attributes that they had before, also if the model
-#   raises; its exception then propagates, whatever it is. The outputs are not all kept at the same time.
+#   raises; its exception then propagates, whatever it is. The outputs are not all kept at the same time. You may assume
+#   that no hook of somebody else changes an output and that no child has a `forward` among its own attributes.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -519,6 +519,12 @@ with check("peak-ledger") as test:
             right,
             sentence,
             mistake(counted_twice, when=lambda seen, right=right: seen["report"]["peak"] == 2 * right["peak"] > 0),
+            mistake(
+                counted_twice,
+                when=lambda seen, right=right, kind=kind: (
+                    kind == "views" and seen["report"]["peak"] == right["peak"] + 4000
+                ),
+            ),
             mistake(moved, when=lambda seen, kind=kind: kind == "grown" and seen["report"]["peak"] == 10000),
         )
 

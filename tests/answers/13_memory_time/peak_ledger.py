@@ -792,3 +792,23 @@ def memory_of(call):
         except KeyboardInterrupt:
             print("interrupted")
     return told(mode, result)
+
+
+# %% wrong: a storage is new for each result with an address of its own
+# says: A storage was counted more than once: views and in-place operations make no new memory.
+# earns: 2 of 3
+# caught: hidden
+class ByPlace(Base):
+    def alive(self):
+        return sum(size for reference, size in self.made.values() if not reference.expired())
+
+    def before(self, args, kwargs):
+        self.places = {t.data_ptr() for t in self.tensors((args, kwargs))}
+
+    def add(self, t):
+        if t.data_ptr() not in self.places:
+            self.made[len(self.made)] = (self.reference(t), self.size(t))
+
+
+def memory_of(call):
+    return run(ByPlace(), call)
