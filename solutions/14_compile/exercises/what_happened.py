@@ -17,8 +17,7 @@
 #   mode. It is compiled with default settings; no setting of the compiler is changed.
 # - While a graph is made, nothing of it is computed.
 #
-# **Rule.** The backend and its counters are your own. `Counting` and `graphs_after`, which this chapter counts with,
-# aren't used.
+# **Rule.** Write the backend yourself, without `Counting` and `graphs_after`, which this chapter counts with.
 #
 # <details><summary>Hint 1</summary>
 #
