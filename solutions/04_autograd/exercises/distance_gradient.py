@@ -247,6 +247,12 @@ with check("distance-gradient") as test:
         seen.gives_gradients({0: pulls(some_points.detach())}, *missing, at_zero, because=wrong_pull)
 
     test.hidden("no rows, and no columns")
+    seen = observe(pairwise_distance, torch.empty(0, 3))
+    seen.that(
+        "_pdist_forward" not in seen.op_names(),
+        "For an x without rows, PyTorch's backward of F.pdist ends the whole process. Return early there.",
+        stage="gradient",
+    )
     for size in ((0, 3), (3, 0)):
         seen = observe(pairwise_distance, torch.empty(size, requires_grad=True))
         seen.returns(torch.zeros(size[0], size[0]))

@@ -17,8 +17,8 @@
 #   and for nan, either is fine. (Much code in use rounds first and compares the rounded number, so that the gradient
 #   still passes half a step beyond the limit. Here it must not.) Differentiating twice works, and the gradient doesn't
 #   depend on x, so the second derivative is 0. If x doesn't require grad, neither does the result.
-# - x may have no dimensions or no elements, may be float16 or bfloat16, and is not changed. Raise ValueError unless
-#   step > 0 and limit >= 1.
+# - x may have no dimensions or no elements, may be float16 or bfloat16, and is not changed. Raise ValueError if
+#   step <= 0 or limit < 1.
 #
 # **Rule.** Use plain tensor operations and a cut: no `torch.autograd.Function`, no hook, none of torch's own
 # `fake_quantize` functions. (Chapter 5 does such things with a Function.)
@@ -178,14 +178,14 @@ with check("fake-quantize") as test:
     observe(fake_quantize, torch.empty(0, 3, requires_grad=True), 0.5, 2).returns(torch.empty(0, 3), any_shape)
 
     ### BEGIN HIDDEN TESTS
-    same_dtype = mistake("The dtype of x must be kept: {detail}.", stage="dtype")
-
     test.hidden("halves go to the even neighbour")
     halves = torch.tensor([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5])
     observe(fake_quantize, halves, 1.0, 3).returns(
         torch.tensor([-2.0, -2, 0, 0, 2, 2, 3]),
         because="Halves go to the even neighbour, as in torch.round: 0.5 to 0, 1.5 and 2.5 to 2.",
     )
+
+    same_dtype = mistake("The dtype of x must be kept: {detail}.", stage="dtype")
 
     test.hidden("infinities and nan")
     special = torch.tensor([torch.inf, -torch.inf, torch.nan, 0.9])
@@ -207,6 +207,29 @@ with check("fake-quantize") as test:
             when=lambda seen: seen.gradient(0).isnan().any(),
         ),
         because="For an infinite x the gradient is 0.",
+    )
+
+    test.hidden("float16, and limit * step is 40000")
+    seen = observe(fake_quantize, torch.tensor([39000.0, -50000.0, 12000.0], dtype=torch.float16), 10000.0, 4)
+    seen.returns(
+        torch.tensor([40000.0, -40000.0, 10000.0], dtype=torch.float16),
+        same_dtype,
+        mistake(
+            "The result is infinite, although limit * step fits into the dtype. The sum of the quantized number and x "
+            "does not: subtract before you add.",
+            when=lambda seen: seen.value.isinf().any(),
+        ),
+    )
+
+    test.hidden("a limit of 50000: k is a large number")
+    x, k = torch.tensor([1.5, -1.9, 5.0, 400.0]), torch.tensor([150.0, -190.0, 500.0, 40000.0])
+    observe(fake_quantize, x, 0.01, 50_000).returns(
+        k * 0.01,
+        same_dtype,
+        because="A whole number of steps has wrapped around or was cut off, as in an integer dtype that is too small. "
+        "limit may be any number, and the numbers can stay in the dtype of x.",
+        rtol=1e-6,
+        atol=0,
     )
 
     generator = torch.Generator().manual_seed(3)

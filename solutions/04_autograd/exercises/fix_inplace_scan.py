@@ -304,6 +304,23 @@ with check("fix-inplace-scan") as test:
     seen = observe(leaky_scan, some_x.detach().requires_grad_(), some_w, some_conf)
     seen.gives_gradients(unrolled, inplace, written, because=wrong_way)
 
+    for idea, some_x, some_w in [
+        ("a gate that rounds to 1: the state is x", torch.tensor([20.0, 1, 2, -1]).reshape(4, 1, 1), torch.ones(1)),
+        ("60 steps with gates near 1", 3 + torch.rand(60, 2, 3, generator=generator), torch.full((3,), 1.25)),
+    ]:
+        test.hidden(idea)
+        seen = observe(leaky_scan, some_x.requires_grad_(), some_w.requires_grad_(), torch.ones(len(some_x), 1, 1))
+        seen.returns(
+            unrolled,
+            mistake(
+                "The states are nan where what is left of an input becomes 0. A closed form divides by the product of "
+                "all 1 - g, or takes its log, and g may round to 1 and a long product to 0. Compute step after step.",
+                when=lambda seen: seen.value.isnan().any(),
+            ),
+            states_first,
+        )
+        seen.gives_gradients(unrolled, inplace, cut, written, because=wrong_way)
+
     def from_other_operations(leaky_scan, base, w, conf):
         """x is computed from base; the loss is taken from the last step alone."""
         base, w = base.requires_grad_(), w.requires_grad_()

@@ -131,7 +131,7 @@ with check("fix-non-leaf-parameter") as test:
             words = (
                 f"{name} is the result of a recorded operation ({came['made by']}): it is not a leaf, so the "
                 f"optimizer refuses "
-                f"it and {name}.grad stays None. Scale first, then mark."
+                f"it and {name}.grad stays None. Do all arithmetic and conversion first, then mark."
             )
             if "Copy" in came["made by"]:
                 words = (
@@ -195,6 +195,7 @@ with check("fix-non-leaf-parameter") as test:
     seen = observe_scenario(two_layers, init_layer)
     seen.that(
         not torch.equal(*seen.value),
-        "Two layers get the same numbers: the seed is set in init_layer. Leave that to whoever calls it.",
+        "Two layers get the same numbers: a seed is set in init_layer, or the numbers are kept from an earlier call. "
+        "Draw anew in each call, and leave the seed to whoever calls it.",
     )
     ### END HIDDEN TESTS

@@ -74,7 +74,7 @@ def is_ready_made(module, name):
 
 def by_hand(jacobian, fn, x):
     """Call it without the ready-made ones, and note what it did to x and how often it called fn."""
-    calls, ready_made = [], []
+    calls, ready_made, dtypes = [], [], set()
 
     def note(module, name):
         """Note one call."""
@@ -83,6 +83,7 @@ def by_hand(jacobian, fn, x):
 
     def counted(v):
         calls.append(type(v).__name__)
+        dtypes.update({str(v.dtype)} if isinstance(v, Tensor) else ())
         if isinstance(v, Tensor) and v.shape != x.shape:
             raise OtherShape(f"{tuple(v.shape)}, and x has {tuple(x.shape)}")
         return fn(v)
@@ -99,6 +100,7 @@ def by_hand(jacobian, fn, x):
         "calls": len(calls),
         "type": type(result).__name__,
         "recording": torch.is_grad_enabled(),
+        "other dtype": ", ".join(dtypes - {str(x.dtype)}),
     }
     facts["flag"] = [before[0], x.requires_grad]
     with_grad = x.grad if x.is_leaf else None
@@ -260,6 +262,12 @@ with check("jacobian-by-vjp") as test:
             if shown
             else f"The derivatives are wrong for {idea}.",
             *mistakes,
+        )
+        seen.that(
+            not seen["other dtype"],
+            f"Your code called fn with a tensor of {seen['other dtype']}, and x has {expected.dtype}. fn takes x as it "
+            "is: a layer with weights in the dtype of x would raise.",
+            stage="dtype",
         )
         seen.that(not seen["tracked"], "The result must not carry a graph: it requires grad.", stage="gradient")
         seen.that(seen["flag"][0] == seen["flag"][1], "x.requires_grad was changed.", stage="arguments")

@@ -325,3 +325,13 @@ class Distance(torch.autograd.Function):
 
 def pairwise_distance(x):
     return Distance.apply(x)
+
+
+# %% wrong: F.pdist, also for no rows
+# says: For an x without rows, PyTorch's backward of F.pdist ends the whole process.
+# earns: 0.5 of 1
+# caught: hidden
+def pairwise_distance(x):
+    i, j = torch.triu_indices(len(x), len(x), offset=1)
+    out = x.new_zeros(len(x), len(x)).index_put((i, j), F.pdist(x))
+    return out + out.t()

@@ -459,3 +459,28 @@ def fake_quantize(x, step, limit):
     tracked = torch.where(inside, x, x.detach()).clone()
     tracked.data.copy_((x / step).round().clamp(-limit, limit) * step)
     return tracked
+
+
+# %% wrong: adds first, and subtracts afterwards
+# says: The result is infinite, although limit * step fits into the dtype.
+# earns: 1 of 2
+# caught: hidden
+def fake_quantize(x, step, limit):
+    if not (step > 0 and limit >= 1):
+        raise ValueError
+    inside = x.clamp(-limit * step, limit * step)
+    on_grid = (x.detach() / step).round().clamp(-limit, limit) * step
+    return on_grid + inside - inside.detach()
+
+
+# %% wrong: the whole numbers as int8
+# says: A whole number of steps has wrapped around
+# earns: 1 of 2
+# caught: hidden
+def fake_quantize(x, step, limit):
+    if not (step > 0 and limit >= 1):
+        raise ValueError
+    inside = x.clamp(-limit * step, limit * step)
+    on_grid = (inside.detach() / step).round().to(torch.int8).to(x.dtype) * step
+    on_grid = torch.where(x.isnan(), x.detach(), on_grid)
+    return inside + (on_grid - inside).detach()

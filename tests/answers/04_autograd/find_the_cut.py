@@ -470,3 +470,27 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
     t = F.normalize(torch.func.functional_call(target, constants, (view_b,)), dim=-1)
     p = F.normalize(online(view_a), dim=-1)
     return (log_scale.exp() * (1 - (p * t).sum(-1)) - log_scale).mean()
+
+
+# %% wrong: a scale that is bounded, as in CLIP
+# says: The value of the loss has changed. It was right; only the cuts are wrong.
+# earns: 1 of 2
+# caught: hidden
+def agreement_loss(online, target, log_scale, view_a, view_b):
+    with torch.no_grad():
+        t = F.normalize(target(view_b), dim=-1)
+    p = F.normalize(online(view_a), dim=-1)
+    return (log_scale.exp().clamp(max=100) * (1 - (p * t).sum(-1)) - log_scale).mean()
+
+
+# %% wrong: something small beside the norm
+# says: The value of the loss has changed a little.
+# earns: 1 of 2
+# caught: hidden
+def agreement_loss(online, target, log_scale, view_a, view_b):
+    def unit(v):
+        return v / (v.norm(dim=-1, keepdim=True) + 1e-5)
+
+    with torch.no_grad():
+        t = unit(target(view_b))
+    return (log_scale.exp() * (1 - (unit(online(view_a)) * t).sum(-1)) - log_scale).mean()

@@ -471,3 +471,23 @@ def leaky_scan(x, w, conf):
         h = h + g[t] * (x[t] - h)
         outs.append(torch.from_numpy(h.detach().numpy()) + h - h.detach())
     return torch.stack(outs) if outs else torch.zeros_like(x)
+
+
+# %% wrong: a closed form that divides by what is left
+# says: The states are nan where what is left of an input becomes 0.
+# earns: 1.5 of 2
+# caught: hidden
+def leaky_scan(x, w, conf):
+    g = conf * torch.sigmoid(x * w)
+    left = torch.cumprod(1 - g, dim=0)
+    return left * torch.cumsum(g * x / left, dim=0)
+
+
+# %% wrong: a closed form by logarithms
+# says: The states are nan where what is left of an input becomes 0.
+# earns: 1.5 of 2
+# caught: hidden
+def leaky_scan(x, w, conf):
+    g = conf * torch.sigmoid(x * w)
+    left = torch.log1p(-g).cumsum(0)
+    return torch.exp(left) * torch.cumsum(g * x * torch.exp(-left), dim=0)

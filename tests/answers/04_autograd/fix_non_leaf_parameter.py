@@ -1,4 +1,7 @@
 # corners: caller's modes, half precision
+import functools
+
+
 # %% right: detaches the computed tensor and marks it
 def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
     w = torch.randn(n_in, n_out, requires_grad=True) / n_in**0.5
@@ -25,7 +28,7 @@ def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
 
 
 # %% wrong: the code as given
-# says: w is the result of a recorded operation (DivBackward0): it is not a leaf, so the optimizer refuses it and w.grad stays None. Scale first, then mark.
+# says: w is the result of a recorded operation (DivBackward0): it is not a leaf, so the optimizer refuses it and w.grad stays None. Do all arithmetic and conversion first, then mark.
 # earns: 0 of 1
 # lesson
 def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
@@ -252,7 +255,7 @@ def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
 
 
 # %% wrong: sets the seed, so that every layer begins with the same numbers
-# says: Two layers get the same numbers: the seed is set in init_layer.
+# says: Two layers get the same numbers: a seed is set in init_layer
 # earns: 0 of 1
 # caught: hidden
 def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
@@ -277,3 +280,27 @@ def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
 def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
     w = (torch.randn(n_in, n_out, dtype=dtype, device=device) + 0.1) / n_in**0.5
     return w.requires_grad_(), torch.zeros(n_out, dtype=dtype, device=device).requires_grad_()
+
+
+# %% wrong: the numbers of an earlier call
+# says: a seed is set in init_layer, or the numbers are kept from an earlier call.
+# earns: 0 of 1
+# caught: hidden
+@functools.lru_cache(maxsize=None)  # noqa: UP033
+def drawn(n_in, n_out):
+    return torch.randn(n_in, n_out) / n_in**0.5
+
+
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    w = drawn(n_in, n_out).to(device=device, dtype=dtype, copy=True)
+    return w.requires_grad_(), torch.zeros(n_out, device=device, dtype=dtype, requires_grad=True)
+
+
+# %% wrong: the transposed weight of a Linear
+# says: w is the result of a recorded operation (TBackward0): it is not a leaf, so the optimizer refuses it and w.grad stays None. Do all arithmetic and conversion first, then mark.
+# earns: 0 of 1
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    layer = nn.Linear(n_in, n_out, dtype=dtype, device=device)
+    nn.init.normal_(layer.weight, 0.0, n_in**-0.5)
+    nn.init.zeros_(layer.bias)
+    return layer.weight.t(), layer.bias

@@ -552,3 +552,17 @@ def jacobian(fn, x):
         if x.grad is not None:
             rows[i] = x.grad
     return rows.view(y.shape + x.shape)
+
+
+# %% wrong: a detour through float64
+# says: Your code called fn with a tensor of torch.float64, and x has torch.float32.
+# earns: 1 of 2
+# caught: hidden
+def jacobian(fn, x):
+    own = x.detach().double().requires_grad_()
+    y = fn(own)
+    rows = torch.zeros(y.numel(), *x.shape, dtype=torch.float64)
+    if y.requires_grad:
+        for i, v in enumerate(torch.eye(y.numel(), dtype=y.dtype)):
+            rows[i] = torch.autograd.grad(y, own, v.view(y.shape), retain_graph=True, materialize_grads=True)[0]
+    return rows.view(y.shape + x.shape).to(x.dtype)
