@@ -121,8 +121,20 @@ class Empty(nn.Module):
         self.scale = nn.Parameter(torch.ones(2))
 
 
+class Whole(nn.Module):
+    """Entries of integers that are no counters of batches."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(2, 1)
+        self.register_buffer("ids", torch.zeros(4, dtype=torch.int64))
+        self.register_buffer("step", torch.zeros((), dtype=torch.int32))
+
+
 def model_of(kind):
     """A model of some kind."""
+    if kind == "whole":
+        return Whole()
     if kind == "empty":
         return Empty()
     if kind == "alike":
@@ -627,6 +639,7 @@ with check("ema-weights") as test:
         ("a weight with two names, a frozen parameter", "tied", 0.75, [4.0, -2.0]),
         ("a model that is a single layer", "flat", 0.75, [4.0, -2.0]),
         ("entries without elements", "empty", 0.75, [4.0, -2.0]),
+        ("integers that are no counters of batches", "whole", 0.75, [4.0, -2.0]),
     ]:
         test.hidden(idea)
         judge(observe_scenario(story, EMA, kind, decay, shifts), 0.999 if decay is None else decay)

@@ -10,7 +10,8 @@
 #
 # - Returns a dict of four plain ints. `trainable`, `frozen` and `buffers` count elements; `bytes` is the sum of number
 #   of elements times element size, over all parameters and buffers.
-# - Each tensor object counts once, however many names it has. Non-persistent buffers also count.
+# - Each tensor object counts once, however many names it has. Non-persistent buffers also count. No Parameter is also
+#   registered as a buffer.
 # - The model is not changed, and the function allocates no tensor of the model's size: the report must work on the meta
 #   device.
 #

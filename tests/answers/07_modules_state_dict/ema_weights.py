@@ -769,3 +769,17 @@ class EMA(nn.Module):
     def copy_to(self, model):
         for name, tensor in model.state_dict().items():
             tensor.copy_(self.get_buffer(self.place[name]))
+
+
+# %% wrong: knows integers by the name num_batches_tracked
+# says: Integer entries cannot be averaged: copy them, with their dtype (
+# earns: 2 of 3
+# caught: hidden
+class EMA(Base):
+    @torch.no_grad()
+    def update(self, model):
+        for name, current in model.state_dict().items():
+            average = self.average()[name]
+            if not name.endswith("num_batches_tracked"):
+                current = self.decay * average + (1 - self.decay) * current.to(average)
+            average.copy_(current)
