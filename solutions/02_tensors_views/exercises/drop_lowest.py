@@ -179,6 +179,7 @@ with check("drop-lowest") as test:
         ("an empty tensor", torch.empty(0), 0),
         ("int64, with negative numbers", torch.tensor([-3, 8, -7, 0, 5]), 3),
         ("int64 that float32 can't hold", torch.tensor([2**24 + 1, 2**24, 7]), 2),
+        ("int64 that float64 can't hold", torch.tensor([2**53 + 1, 2**53, 7]), 2),
         ("float64 that float32 can't hold", torch.tensor([1 + 1e-12, 1.0, 3.0], dtype=torch.float64), 1),
         ("bfloat16", torch.tensor([2.0, -1.0, 0.5], dtype=torch.bfloat16), 1),
         ("not contiguous", torch.randn(8, 3, generator=g)[:, 1], 3),

@@ -13,8 +13,9 @@
 #   and dropped otherwise. So the smallest leading set with a total of at least p is kept, and always at least one
 #   token. (Llama's sampling code differs if the sum is exactly p: it also keeps that token. Hugging Face's code doesn't
 #   say which of several equal tokens it keeps.)
-# - If the rounding of the dtype that you add in decides whether a sum is below p, either answer is accepted. It is
-#   better to add in float32: in bfloat16 the sum over a long tail of tokens is off by far more.
+# - If the rounding of the dtype that you add in decides whether a sum is below p, or the rounding of softmax whether
+#   two probabilities are equal, either answer is accepted. It is better to add in float32: in bfloat16 the sum over a
+#   long tail of tokens is off by far more.
 # - `logits` is (..., V) and may contain -inf, but every row has a finite logit. The mask has the same shape, in the
 #   order of the *tokens* (`mask[..., v]` belongs to `logits[..., v]`). It is bool, on the device of `logits`, and has
 #   no graph. `logits` is not changed.

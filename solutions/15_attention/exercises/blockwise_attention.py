@@ -438,7 +438,8 @@ with check("blockwise-attention") as test:
     test.hidden("float64 to its full precision")
     wide = numbers(5, 1, 2, 6, 10, 5, 3, torch.float64)
     single = mistake(
-        "For float64 your results have only the digits of float32. Compute in the dtype of `q` there.",
+        "For float64 your results have only the digits of float32. Compute in the dtype of `q` there, with "
+        "constants of full precision.",
         when=lambda seen: all(
             torch.allclose(a, b, rtol=1e-3) for a, b in zip(seen.value, whole(*seen.args), strict=True)
         ),

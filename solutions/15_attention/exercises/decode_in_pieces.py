@@ -14,7 +14,8 @@
 # - With a cache, however a sequence is cut into pieces, the results of the calls are together what the layer gives for
 #   the whole sequence without a cache, up to rounding (1e-5). No gradient is asked for here.
 # - After each call the dict holds under "k" the keys and under "v" the values of all positions so far, each (B,
-#   kv_heads, positions, dim). It may hold numbers as well, but no other tensor of that size.
+#   kv_heads, positions, dim). It may also hold plain numbers, and tensors of at most one number for each position, but
+#   no others.
 # - A key is turned once, before it is stored, and never again.
 # - The caller may keep `dict(cache)`, to go back to it and go on differently, and may use one layer with several caches
 #   in turn. So the layer writes into no tensor that it has stored, and the layer itself remembers nothing.
@@ -345,8 +346,8 @@ with check("decode-in-pieces") as test:
     seen.that(close(seen["v"], right["v"]), "The values in the cache are not the layer's values.")
     seen.that(
         not seen["extra"],
-        "Beside k and v your cache holds another tensor with a number or more for each position. Keys and values are "
-        "all that a step needs of the past.",
+        "Beside k and v your cache holds another tensor with more than one number for each position. Keys and values "
+        "are all that a step needs of the past.",
     )
     seen.that(
         not seen["remembered"],
@@ -383,9 +384,13 @@ with check("decode-in-pieces") as test:
         before = {name: value.detach().clone() for name, value in kept.items() if isinstance(value, Tensor)}
         first, second = dict(kept), dict(kept)
         y = [layer(x[:, 3:4], first), layer(x[:, 4:5], first)]
+        stored = [value for value in first.values() if isinstance(value, Tensor)]
+        noted = [value.detach().clone() for value in stored]
         of_other = [layer(other[:, 3:4], second), layer(other[:, 4:5], second)]
+        overwritten = not all(torch.equal(value, was) for value, was in zip(stored, noted, strict=True))
         y.append(layer(x[:, 5:], first))
         return {
+            "overwritten": overwritten,
             "y": torch.cat([without_graph(one) for one in y], 1),
             "of other": torch.cat([without_graph(one) for one in of_other], 1),
             "same": all(
@@ -405,8 +410,15 @@ with check("decode-in-pieces") as test:
     seen.that(
         close(seen["y"], simulated(x, [6], 4, 2)["y"][:, 3:])
         and close(seen["of other"], simulated(other, [6], 4, 2)["y"][:, 3:5]),
-        "The caller went on twice from a cache that it had kept after three positions, with different inputs, and one "
-        "continuation overwrote what the other had stored. Don't write into memory behind the stored positions.",
+        "The caller went on twice from a cache that it had kept after three positions, with different inputs. Nothing "
+        "was overwritten, but a result is wrong. The position of a piece must come from the length of what the cache "
+        'has under "k", not from a list, which all copies of the dict share, or from the layer.',
+        mistake(
+            "The caller went on twice from a cache that it had kept after three positions, with different inputs, and "
+            "one continuation overwrote what the other had stored. Don't write into memory behind the stored "
+            "positions.",
+            when=lambda seen: seen["overwritten"],
+        ),
         stage="aliasing",
     )
 

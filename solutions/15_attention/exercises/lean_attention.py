@@ -242,8 +242,8 @@ OUT_OF_SIGHT = (
 )
 
 
-def judge_kept(seen, queries, matrix):
-    """No more than two numbers for each query, besides the arguments and the output, all of it saved."""
+def judge_kept(seen, queries, matrix, saved=False):
+    """No more than two numbers for each query, besides the arguments and the output; with `saved`, all of it saved."""
     foreign, alive, attributes = seen["foreign"], seen["alive"], seen["attributes"]
     names, copied = " and ".join(seen["unsaved"]), sum(seen["unsaved"].values())
     seen.that(not seen["lost"], OUT_OF_SIGHT)
@@ -276,6 +276,12 @@ def judge_kept(seen, queries, matrix):
         f"saved tensors hold {foreign:,} of them. Something else keeps the rest: an attribute of the class or of "
         "`ctx`, a list, an array, or a function that refers to it, or a larger tensor of which the output or an "
         "argument is a part.",
+    )
+    seen.that(
+        not saved or alive <= foreign,
+        f"Before backward, {alive:,} numbers that forward made are still alive besides the output, and only "
+        f"{foreign:,} of them went through `save_for_backward`. The rest is in a list, in an attribute of the class or "
+        "in a function, where hooks for saved tensors don't see it. Save the numbers of each query as well.",
     )
     seen.that(
         not names,
@@ -453,6 +459,21 @@ with check("lean-attention") as test:
             expected = "raised" if name != "the output" else doubled
             seen.returns(expected, because=unnoticed, rtol=1e-6)
 
+    def two_layers(LeanAttention, q, k, v):
+        """Apply it to q, k and v, then to other numbers; go back from the first, the second, and the first again."""
+        first, second = LeanAttention.apply(q, k, v).sin().sum(), LeanAttention.apply(-q, 2 * k, v).sin().sum()
+        back = [torch.autograd.grad(one, (q, k, v), retain_graph=True) for one in (first, second, first)]
+        return [one for grads in back for one in grads]
+
+    test.hidden("two applications, then back from the first, the second, and the first again")
+    of_another = (
+        "After two applications with different numbers, going back gives wrong gradients or raises, although one "
+        "application alone works. Numbers in an attribute of the class or in a list outside belong to the latest "
+        "application, or are gone after one use. What `save_for_backward` gets belongs to its own application."
+    )
+    layered = observe_scenario(two_layers, LeanAttention, *args).expecting(mistake(of_another, stage="raised"))
+    layered.returns(two_layers(plain, *args), because=of_another, rtol=1e-7, atol=1e-9)
+
     def twice(LeanAttention, q, k, v):
         """Differentiate the sum of the squared output, add a penalty on these gradients to a loss, and go back."""
         leaves = [tensor.detach().requires_grad_() for tensor in (q, k, v)]
@@ -476,9 +497,9 @@ with check("lean-attention") as test:
 
     test.hidden("what is kept for other sizes")
     other = numbers(9, (3, 2, 50, 4), (3, 2, 40, 4), (3, 2, 40, 6))
-    judge_kept(observe_scenario(kept, LeanAttention, *other), 3 * 2 * 50, 3 * 2 * 50 * 40)
+    judge_kept(observe_scenario(kept, LeanAttention, *other), 3 * 2 * 50, 3 * 2 * 50 * 40, saved=True)
 
     test.hidden("what is kept of transposed q, k and v")
     turned = [tensor.detach().mT.contiguous().mT.requires_grad_() for tensor in other]
-    judge_kept(observe_scenario(kept, LeanAttention, *turned), 3 * 2 * 50, 3 * 2 * 50 * 40)
+    judge_kept(observe_scenario(kept, LeanAttention, *turned), 3 * 2 * 50, 3 * 2 * 50 * 40, saved=True)
     ### END HIDDEN TESTS

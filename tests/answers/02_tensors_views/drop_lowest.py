@@ -355,6 +355,16 @@ def drop_lowest(x, k):
     return x[torch.tensor(sorted(order[k:]), dtype=torch.long)]
 
 
+# %% wrong: compares as float64
+# says: Values that differ were taken for equal ones
+# earns: 0.5 of 1
+# corner: beyond 2**24
+# caught: hidden
+def drop_lowest(x, k):
+    refuse(x, k)
+    return x[x.double().argsort(stable=True)[k:].sort().values]
+
+
 # %% wrong: compares as float32
 # says: compare them in their own dtype
 # earns: 0.5 of 1

@@ -564,6 +564,17 @@ def blockwise_attention(q, k, v, keep, block):
     return out.double(), second.double()
 
 
+# %% wrong: powers of two, with constants of nine digits
+# says: Compute in the dtype of `q` there, with constants of full precision.
+# earns: 2 of 3
+# caught: hidden
+def blockwise_attention(q, k, v, keep, block):
+    out, second = carry(q, k, v, keep, block)
+    if q.dtype != torch.float64:
+        return out, second
+    return out, second * 1.44269504 * 0.69314718
+
+
 # %% wrong: one key at a time
 # says: With a fourth of the blocks there should be about a fourth of the work
 # earns: 1 of 3

@@ -790,6 +790,39 @@ class Attention(nn.Module):
         return self.out(y.transpose(1, 2).reshape(B, T, -1))
 
 
+# %% wrong: the position in a list in the cache
+# says: Nothing was overwritten, but a result is wrong.
+# earns: 1 of 3
+# caught: hidden
+class Attention(Base):
+    def forward(self, x, cache=None):
+        q, k, v = self.projected(x)
+        T, start = x.shape[1], cache["position"][0] if cache else 0
+        positions = torch.arange(start, start + T)
+        q, k = turn(q, positions), turn(k, positions)
+        k, v = self.joined(k, v, cache)
+        if cache is not None:
+            cache.setdefault("position", [0])[0] += T
+        return self.attend(q, k, v, torch.arange(k.shape[2]) <= positions[:, None])
+
+
+# %% wrong: the cache keeps a mask
+# says: another tensor with more than one number for each position
+# earns: 1 of 3
+# caught: hidden
+class Attention(Base):
+    def forward(self, x, cache=None):
+        q, k, v = self.projected(x)
+        T, start = x.shape[1], cache["k"].shape[2] if cache else 0
+        positions = torch.arange(start, start + T)
+        q, k = turn(q, positions), turn(k, positions)
+        k, v = self.joined(k, v, cache)
+        mask = torch.ones(start + T, start + T, dtype=torch.bool).tril()
+        if cache is not None:
+            cache["mask"] = mask
+        return self.attend(q, k, v, mask[start:])
+
+
 # %% wrong: the layer keeps the largest mask
 # says: What follows from the sizes alone, such as a mask, is made anew in each call.
 # earns: 1 of 3

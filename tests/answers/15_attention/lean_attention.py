@@ -308,7 +308,7 @@ class LeanAttention(Lean):
 
 # %% wrong: keeps the weights on the class
 # says: Something else keeps the rest: an attribute of the class or of `ctx`, a list, an array, or a function
-# says: Something else keeps the rest: an attribute of the class or of `ctx`, a list, an array, or a function
+# says: After two applications with different numbers, going back gives wrong gradients or raises
 # earns: 0 of 3
 class LeanAttention(Lean):
     @staticmethod
@@ -576,6 +576,70 @@ class LeanAttention(Lean):
     def backward(ctx, g):
         q, k, v, out, n = ctx.saved_tensors
         return back(ctx, g.view(-1).view(g.shape), q, k, v, out, (q @ k.mT / q.shape[-1] ** 0.5 - n).exp())
+
+
+# %% wrong: the logsumexp is an attribute of the class
+# says: After two applications with different numbers, going back gives wrong gradients or raises
+# earns: 2 of 3
+# caught: hidden
+class LeanAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, q, k, v):
+        s = q @ k.mT / q.shape[-1] ** 0.5
+        LeanAttention.n = s.logsumexp(-1, keepdim=True)
+        out = (s - LeanAttention.n).exp() @ v
+        ctx.save_for_backward(q, k, v, out)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, g):
+        q, k, v, out = ctx.saved_tensors
+        return back(ctx, g, q, k, v, out, (q @ k.mT / q.shape[-1] ** 0.5 - LeanAttention.n).exp())
+
+
+# %% wrong: a stack of logsumexps in the class
+# says: After two applications with different numbers, going back gives wrong gradients or raises
+# earns: 2 of 3
+# caught: hidden
+class LeanAttention(torch.autograd.Function):
+    stack = []
+
+    @staticmethod
+    def forward(ctx, q, k, v):
+        s = q @ k.mT / q.shape[-1] ** 0.5
+        LeanAttention.stack = [*LeanAttention.stack, s.logsumexp(-1, keepdim=True)]
+        out = (s - LeanAttention.stack[-1]).exp() @ v
+        ctx.save_for_backward(q, k, v, out)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, g):
+        q, k, v, out = ctx.saved_tensors
+        n = LeanAttention.stack.pop()
+        return back(ctx, g, q, k, v, out, (q @ k.mT / q.shape[-1] ** 0.5 - n).exp())
+
+
+# %% wrong: the logsumexp in a closure on ctx
+# says: where hooks for saved tensors don't see it. Save the numbers of each query as well.
+# earns: 2 of 3
+# caught: hidden
+class LeanAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, q, k, v):
+        s = q @ k.mT / q.shape[-1] ** 0.5
+        n = s.logsumexp(-1, keepdim=True)
+        out = (s - n).exp() @ v
+        ctx.save_for_backward(q, k, v, out)
+        ctx.normaliser = lambda: n
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, g):
+        q, k, v, out = ctx.saved_tensors
+        return back(ctx, g, q, k, v, out, (q @ k.mT / q.shape[-1] ** 0.5 - ctx.normaliser()).exp())
 
 
 # %% wrong: saves q, k and v after contiguous()
