@@ -259,8 +259,8 @@ def judge_kept(seen, queries, matrix, saved=False):
             when=lambda seen: foreign >= matrix,
         ),
         mistake(
-            f"Your code saves {foreign:,} numbers besides q, k, v and the output, and not {names} as it came: it saves "
-            "copies. `contiguous()` and `reshape` copy a transposed tensor, and such a copy stays alive and doesn't "
+            f"Your code saves {foreign:,} numbers besides q, k, v and the output, because it saves copies in place of "
+            f"{names}. `contiguous()` and `reshape` copy a transposed tensor, and such a copy stays alive and doesn't "
             "notice when the argument is changed. Save the arguments, and convert them again in backward.",
             when=lambda seen: copied > 0 and 0 <= foreign - copied <= 2 * queries,
         ),

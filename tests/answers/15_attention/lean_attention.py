@@ -643,7 +643,7 @@ class LeanAttention(torch.autograd.Function):
 
 
 # %% wrong: saves q, k and v after contiguous()
-# says: it saves copies. `contiguous()` and `reshape` copy a transposed tensor
+# says: because it saves copies in place of q and k and v. `contiguous()` and `reshape` copy a transposed tensor
 # earns: 2 of 3
 # caught: hidden
 class LeanAttention(Lean):
