@@ -218,7 +218,8 @@ class _AtenCalls(TorchDispatchMode):
         return False
 
     def __torch_dispatch__(self, func: OpOverload, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        with self.recorder.sight.seen(whole=_is_torchs(func) and not any(map(is_own_class, types))):
+        whole = _is_torchs(func) and not any(map(is_own_class, types))
+        with self.recorder.sight.seen(whole, func._schema.name):
             out = func(*args, **(kwargs or {}))
         inputs = (*args, *kwargs.values()) if kwargs else args
         self.recorder.note_operation(_aten_name(func), func.is_view, tensors_in(out), inputs)

@@ -72,9 +72,9 @@ class Sight:
             _watching = None
             self._look_at(_counted(self._end))
 
-    def seen(self, whole: bool) -> AbstractContextManager:
-        """Inside, an operation runs that a recorder notes: the whole of it, or only that it is called."""
-        return profiler._RecordFunctionFast(self._seen if whole else self._called)
+    def seen(self, whole: bool, operation: str = "") -> AbstractContextManager:
+        """Inside, an operation of this name runs that a recorder notes: the whole of it, or only that it is called."""
+        return profiler._RecordFunctionFast(self._seen if whole else f"{self._called} {operation}")
 
     def known(self) -> AbstractContextManager:
         """Inside, torch itself lifts the modes."""
@@ -95,11 +95,21 @@ class Sight:
 
     def _look_below(self, events: Iterable[Any], outermost: str) -> None:
         for event in events:
-            if event.name == self._called:
-                for operation in event.children:
-                    self._look_below(operation.children, outermost)
+            if event.name.startswith(self._called):
+                self._look_at_called(event, outermost)
             elif event.name not in (self._seen, self._known):
                 self._look_at_operation(event, outermost)
+
+    def _look_at_called(self, event: Any, outermost: str) -> None:
+        """Since torch 2.15 the profiler leaves out the operation itself where it is written in Python."""
+        operation = event.name.removeprefix(self._called).strip()
+        space, _, name = operation.partition("::")
+        if space not in TORCHS:
+            outermost = outermost or operation
+            if name not in self.called:
+                self.called.append(name)
+        for child in event.children:
+            self._look_below(child.children if child.name == operation else [child], outermost)
 
     def _look_at_operation(self, event: Any, outermost: str) -> None:
         space, _, name = event.name.partition("::")
@@ -131,7 +141,7 @@ class Unwatched(Sight):
     def watching(self) -> Iterator[None]:
         yield
 
-    def seen(self, whole: bool) -> AbstractContextManager:
+    def seen(self, whole: bool, operation: str = "") -> AbstractContextManager:
         return nullcontext()
 
     def known(self) -> AbstractContextManager:
