@@ -10,8 +10,9 @@
 # **Contract**
 #
 # - Forward: bit for bit the values of x, in the same dtype and shape; it may return a view or a copy.
-# - Backward: `-lam` times the incoming gradient, for any number `lam >= 0` (0.3, 0, 1, …). For `lam = 0` these are
-#   zeros where the incoming gradient is finite, not None. A negative `lam` raises ValueError. The default is 1.
+# - Backward: `-lam` times the incoming gradient, up to rounding in its dtype, for any number `lam >= 0` (0.3, 0, 1, …).
+#   For `lam = 0` these are zeros where the incoming gradient is finite, not None. A negative `lam` raises ValueError.
+#   The default is 1.
 # - Only uses of the *result* are reversed: if x is also used elsewhere, it gets its ordinary gradient from there.
 # - The incoming gradient and x are never changed. x need not require grad. A second differentiation works.
 #
@@ -321,6 +322,23 @@ with check("fix-gradient-reversal") as test:
         seen = observe(grad_reverse, some_x.clone().requires_grad_(), 0.3).expecting(*known)
         seen.returns(some_x, *identity, rtol=0, atol=0)
         seen.gives_gradients({0: incoming_gradient(some_x) * -0.3}, because=scale)
+
+    test.hidden("float64: -lam times the gradient to all digits")
+    some_x = torch.tensor([1.0, -2.5, 1 / 3], dtype=torch.float64, requires_grad=True)
+    for lam in (0.3, 0.1):
+        observe(grad_reverse, some_x, lam).expecting(*known).gives_gradients(
+            {0: incoming_gradient(some_x) * -lam},
+            mistake(
+                "The gradient has only the digits of float32: torch.tensor(lam) rounds lam to float32. Keep lam as the "
+                "Python number that it is.",
+                when=lambda seen: torch.allclose(
+                    seen.gradient(0), incoming_gradient(seen.args[0]) * -seen.args[1], rtol=1e-6
+                ),
+            ),
+            because=scale,
+            rtol=1e-12,
+            atol=0,
+        )
 
     test.hidden("a negative lam is refused")
     for lam in (-0.5, -1):

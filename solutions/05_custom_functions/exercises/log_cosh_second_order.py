@@ -10,8 +10,8 @@
 #
 # - log(cosh(x)), elementwise, one tensor of the shape and dtype of x. It is finite for |x| up to 1e4, and in float64
 #   the error is at most 1e-6 of the value, or 1e-12 if that is larger.
-# - The first derivative is tanh(x), the second 1 - tanh(x)², both right for all these x, including x = 0 and large |x|.
-#   gradcheck and gradgradcheck pass.
+# - The first derivative is tanh(x), the second 1 - tanh(x)², both right to 1e-8 for all these x, including x = 0 and
+#   large |x|. gradcheck and gradgradcheck pass.
 # - x is not changed and need not require grad. You may use a custom Function, but don't have to.
 #
 # <details><summary>Hint 1</summary>

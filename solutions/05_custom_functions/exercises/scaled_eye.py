@@ -16,7 +16,8 @@
 #   else is up to you.
 # - You needn't support further arguments, such as `alpha` of `torch.add` or `offset` of `torch.diagonal`, but you must
 #   not ignore them: they raise TypeError, or the result is right.
-# - If c requires grad, gradients reach it. A size that does not fit raises ValueError or RuntimeError.
+# - If c requires grad, gradients reach it. A size that does not fit raises ValueError or RuntimeError (t has one
+#   or two dimensions).
 # - Every other torch function raises TypeError, and that error comes from the protocol itself: where
 #   `__torch_function__` returns NotImplemented, torch asks the classes of the other arguments, and raises if they also
 #   return NotImplemented. No deprecation warning.
@@ -365,6 +366,10 @@ with check("scaled-eye") as test:
         try:
             if call == "torch.add(E, F, alpha=2)":
                 return float(torch.add(E, F, alpha=2).c)
+            if call == "torch.matmul(E, t, out=given)":
+                given = torch.zeros(3)
+                torch.matmul(E, torch.ones(3), out=given)
+                return given.tolist()
             return (torch.diagonal(E, offset=1) if "=" in call else torch.diagonal(E, 1)).tolist()
         except TypeError:
             return "TypeError"
@@ -373,6 +378,7 @@ with check("scaled-eye") as test:
         ("torch.add(E, F, alpha=2)", 10.5),
         ("torch.diagonal(E, offset=1)", [0.0, 0.0]),
         ("torch.diagonal(E, 1)", [0.0, 0.0]),
+        ("torch.matmul(E, t, out=given)", [2.5, 2.5, 2.5]),
     ]:
         test.hidden(f"{call}: TypeError, or right")
         seen = observe_scenario(with_more, ScaledEye, call)

@@ -19,8 +19,9 @@
 # - `unmask_cube`, `unmask_add_bias`, `unmask_gelu` and `unmask_product` each get a function of that kind and return
 #   True if it is right. If it is wrong they return False, or let the error of gradcheck or gradgradcheck through.
 # - The mistakes: a `cube` whose first derivative is right and whose second is lost. An `add_bias` whose gradient of b
-#   is right for one row only. A `gelu` whose gradient is off by 0.0002 to 0.01, on a stretch of 0.25 or more somewhere
-#   between -3 and 3. A `product` with wrong gradients where only a, or only b, requires grad.
+#   is the mean, the first or the last row in place of the sum. A `gelu` whose gradient is off by 0.0002 to 0.01, on a
+#   stretch of 0.25 or more somewhere between -3 and 3. A `product` with wrong gradients where only a, or only b,
+#   requires grad.
 # - You choose the inputs, the options and the number of calls. The functions accept float32 and float64.
 # - The verdict is the same for all states of the random number generators, and even if the caller has switched
 #   recording off with `torch.no_grad()`.

@@ -507,7 +507,7 @@ class Reverse(torch.autograd.Function):
 def grad_reverse(x, lam=1.0):
     if lam < 0:
         raise ValueError(lam)
-    return Reverse.apply(x, torch.tensor(lam))
+    return Reverse.apply(x, torch.tensor(lam, dtype=torch.float64))
 
 
 # %% wrong: the difference of two copies of x
@@ -517,3 +517,25 @@ def grad_reverse(x, lam=1.0):
 def grad_reverse(x, lam=1.0):
     refuse(lam)
     return Reverse.apply(x, lam) + (x.detach() - x.detach())
+
+
+# %% wrong: lam as a float32 tensor
+# says: The gradient has only the digits of float32
+# earns: 1 of 2
+# caught: hidden
+class Reversed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, lam):
+        ctx.save_for_backward(lam)
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        (lam,) = ctx.saved_tensors
+        return -g * lam, None
+
+
+def grad_reverse(x, lam=1):
+    if lam < 0:
+        raise ValueError("lam must not be negative")
+    return Reversed.apply(x, torch.tensor(lam))

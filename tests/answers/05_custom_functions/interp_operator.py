@@ -596,3 +596,20 @@ def in_place(ctx, g):
 
 
 interp = operator(backward=in_place)
+
+
+# %% wrong: casts the table to the dtype of x
+# says: The table was cast to float32, the dtype of x
+# earns: 2 of 3
+# caught: hidden
+def lerped_in_dtype_of_x(x, xp, fp):
+    k, _, t = segments(x, xp.to(x.dtype))
+    return torch.lerp(fp.double()[k - 1], fp.double()[k], t).to(x.dtype).contiguous()
+
+
+interp = operator(
+    lerped_in_dtype_of_x,
+    backward=gradients(
+        lambda g, x, xp, fp: of_x(g, x, xp.to(x.dtype), fp), lambda g, x, xp, fp: of_fp(g, x, xp.to(x.dtype), fp)
+    ),
+)

@@ -87,8 +87,8 @@ class Other(torch.autograd.Function):
     @staticmethod
     def backward(ctx, g):
         b, a = ctx.saved_tensors
-        s = 1 / (1 + (-a).exp())
-        slope = torch.where(a < -80, torch.zeros_like(a), s * (1 + a * (1 - s)))
+        s = torch.special.expit(a)
+        slope = torch.where(a < -800, torch.zeros_like(a), s * (1 + a * (1 - s)))
         return (g * b * slope).reshape(ctx.size), g * a * s
 
 
@@ -663,6 +663,29 @@ class Lean(torch.autograd.Function):
         g = torch.ones_like(a) if g is None else g
         s = torch.sigmoid(a)
         return g * b * s * (1 + a * (1 - s)), g * a * s
+
+
+def swiglu(a, b):
+    if a.shape != b.shape:
+        raise ValueError("unequal shapes")
+    return Lean.apply(a, b)
+
+
+# %% wrong: a sigmoid of its own in backward
+# says: The second derivative is nan where a is a large negative number
+# earns: 1 of 2
+# caught: hidden
+class Lean(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.save_for_backward(a, b)
+        return F.silu(a) * b
+
+    @staticmethod
+    def backward(ctx, g):
+        a, b = ctx.saved_tensors
+        s = 1 / (1 + torch.exp(-a))
+        return g * b * (s + a * s * (1 - s)), g * a * s
 
 
 def swiglu(a, b):

@@ -555,3 +555,15 @@ class ScaledEye(Base):
         if t.shape[0] != a.n:
             raise RuntimeError("size")
         return abs(a.c) * t
+
+
+# %% wrong: products without keyword arguments
+# says: torch.matmul(E, t, out=given): the additional argument was ignored, and the result is wrong.
+# earns: 1 of 2
+# caught: hidden
+class ScaledEye(Base):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func in (torch.matmul, Tensor.matmul):
+            kwargs = {}
+        return super().__torch_function__(func, types, args, kwargs)
