@@ -18,4 +18,4 @@ def test_what_an_operation_in_python_calls_is_its_work(told: bool):
     marker = SimpleNamespace(name=f"{watcher._called} kata::own", children=[own if told else copying])
     watcher._look_below([marker], "")
     assert watcher.lost == [sight.unseen("own")]
-    assert watcher.called == ["own", "clone"]
+    assert watcher.called == ["own", "clone", "copy_"]
