@@ -230,11 +230,18 @@ def kept(LeanAttention, q, k, v):
     with noting_operations(note_made) as lost:
         out = LeanAttention.apply(q, k, v)
     made.pop(out.untyped_storage()._cdata, None)
-    alive = sum(count for storage, count in made.values() if not storage.expired())
+    alive = apart = sum(count for storage, count in made.values() if not storage.expired())
     # memory behind the output, or behind q, k and v
     alive += out.untyped_storage().nbytes() // out.element_size() - out.numel()
     alive += (sum(t.untyped_storage().nbytes() for t in (q, k, v)) - bytes_before) // out.element_size()
-    return {"foreign": foreign, "unsaved": unsaved, "attributes": attributes, "alive": alive, "lost": lost}
+    return {
+        "foreign": foreign,
+        "unsaved": unsaved,
+        "attributes": attributes,
+        "alive": alive,
+        "apart": apart,
+        "lost": lost,
+    }
 
 
 OUT_OF_SIGHT = (
@@ -278,8 +285,8 @@ def judge_kept(seen, queries, matrix, saved=False):
         "argument is a part.",
     )
     seen.that(
-        not saved or alive <= foreign,
-        f"Before backward, {alive:,} numbers that forward made are still alive besides the output, and only "
+        not saved or seen["apart"] <= foreign,
+        f"Before backward, {seen['apart']:,} numbers that forward made are still alive besides the output, and only "
         f"{foreign:,} of them went through `save_for_backward`. The rest is in a list, in an attribute of the class or "
         "in a function, where hooks for saved tensors don't see it. Save the numbers of each query as well.",
     )
