@@ -12,7 +12,7 @@
 # - Return the positions of all bad labels: one row per bad label, one column per dimension of `labels`, in the order of
 #   the elements (row by row), shape (n, labels.ndim), int64.
 # - A label is good if it is one of 0 … num_classes - 1 or equals `ignore_index`, which may be inside or outside that
-#   range. Every other label is bad, including other negative numbers.
+#   range. Every other label is bad, including other negative numbers. There is at least one class.
 # - If nothing is bad, the result has shape (0, labels.ndim). This includes empty labels. The labels are not changed.
 # - `labels` may have any shape. Its dtype is int64 or uint8, the two that cross_entropy accepts; other dtypes raise
 #   TypeError.

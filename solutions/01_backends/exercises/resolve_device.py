@@ -17,7 +17,8 @@
 #   index get the index `current`; the CPU and `meta`, even if written as `cpu:0` or `meta:0`, have no index; `meta`
 #   always exists.
 # - What cannot work here raises ValueError with the spec in its message: an unknown kind, a kind with no device, an
-#   index that is too large or negative. A device that was asked for is never replaced by the CPU.
+#   index that is too large or negative. A device that was asked for is never replaced by the CPU. (Indices are at most
+#   127; torch keeps them in 8 bits, so that it reads "cuda:257" as cuda:1.)
 # - Strings and torch.device objects are accepted. Don't call `torch.cuda` or `torch.accelerator`, and don't change
 #   `counts` or the default device.
 #

@@ -470,3 +470,18 @@ def smallest_float(x, rtol):
         return not bool((error & x.isfinite()).any() or (back.isfinite() != x.isfinite()).any())
 
     return torch.float32 if checked(x).ndim == 0 else first(x, fits)
+
+
+# %% wrong: the divisor is at least the smallest normal number
+# says: A small number that becomes 0 has lost everything (relative error 1).
+# earns: 1 of 2
+# caught: hidden
+def smallest_float(x, rtol):
+    finite = checked(x)[x.isfinite()]
+    wide = finite.double()
+    for dtype in (torch.float16, torch.bfloat16, torch.float32):
+        back = finite.to(dtype).double()
+        error = (back - wide).abs() / wide.abs().clamp_min(torch.finfo(torch.float32).tiny)
+        if back.isfinite().all() and (error <= rtol).all():
+            return dtype
+    return torch.float64
