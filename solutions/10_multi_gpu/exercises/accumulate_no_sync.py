@@ -10,7 +10,7 @@
 # - Make one step of the optimizer on the mean loss of this rank's micro-batches (all of equal size). The loss of one is
 #   `loss_fn(output, y)`. For all ranks together this is the same as training on all the data at once. Afterwards all
 #   ranks have the same weights.
-# - The gradients are synchronised exactly once (the check counts what DDP sends).
+# - The gradients are synchronised exactly once, by DDP in the last backward (the check counts what DDP sends).
 # - Gradients from before the call don't count. After the call, DDP works as before.
 # - Return the mean of this rank's losses as a float.
 # - There may be only one micro-batch. If there is none, raise ValueError.
@@ -71,13 +71,13 @@ def ddp_step(
 
 
 # %% helpers="accumulate-no-sync"
-def share(rank, world, count):
-    """The micro-batches of a rank: pairs of (2, 3) and (2, 1), no two alike."""
+def share(rank, world, count, size=1.0):
+    """The micro-batches of a rank: pairs of (2, 3) and (2, 1), no two alike; the targets are of this size."""
     batches = []
     for k in range(count):
         numbers = torch.arange(8.0) + 3 * k + 7 * rank + 1
         x = (numbers[:6] * 5 % 13 / 8 - 0.6).reshape(2, 3)
-        batches.append((x, (numbers[6:] * 3 % 7 / 4 - 0.4).reshape(2, 1)))
+        batches.append((x, size * (numbers[6:] * 3 % 7 / 4 - 0.4).reshape(2, 1)))
     return batches
 
 
@@ -93,6 +93,9 @@ def model():
 def loss_of(out, y):
     """The mean squared error, and something for large outputs, so that out and y can't change places."""
     return (out - y).square().mean() + 0.1 * out.square().mean()
+
+
+far = {1: 1.0, 2: 16.0}  # by the number of calls, the size of the targets, and so of the gradients
 
 
 def stepped(step, cases):
@@ -130,7 +133,7 @@ def stepped(step, cases):
                 for parameter in ddp.parameters():
                     parameter.grad = torch.full_like(parameter, 1.5)
             try:
-                got = [step(ddp, optimizer, loss_of, share(rank, world, count)) for _ in range(calls)]
+                got = [step(ddp, optimizer, loss_of, share(rank, world, count, far[calls])) for _ in range(calls)]
             except ValueError:
                 if count:
                     raise
@@ -150,7 +153,7 @@ def trained(count, calls, factor=1.0, loss_of=loss_of):
     """Weights and losses of one process that has everybody's data; losses are (call, rank, micro-batch)."""
     layer = model()
     momentum = [torch.zeros_like(parameter) for parameter in layer.parameters()]
-    batches = [share(rank, 2, count) for rank in range(2)]
+    batches = [share(rank, 2, count, far[calls]) for rank in range(2)]
     losses = []
     for _ in range(calls):
         layer.zero_grad()
@@ -177,11 +180,22 @@ with check("accumulate-no-sync") as test:
         """Judge one case on both ranks."""
         facts = [one[case] for one in seen.value]
         sent, steps = [one["sent"] for one in facts], [one["steps"] for one in facts]
+        wanted, _ = trained(count, calls)
+        weights = [one["weights"] for one in facts]
+
+        def all_like(wrong):
+            return all(torch.allclose(found, wrong, rtol=1e-4, atol=1e-5) for found in weights)
+
         seen.that(
             min(sent) > 0,
             "The gradients were never synchronised, so the ranks drift apart. Either the last micro-batch also "
             "ran under no_sync, or you called ddp.module, which bypasses DDP.",
             mistake("No backward pass ran.", when=lambda seen: not any(one["backward"] for one in facts)),
+            mistake(
+                "The weights are right, but you averaged the gradients by yourself. Here DDP does it, in the last "
+                "backward: run that one outside of no_sync.",
+                when=lambda seen: all_like(wanted),
+            ),
             stage="rule",
         )
         seen.that(
@@ -191,12 +205,6 @@ with check("accumulate-no-sync") as test:
             mistake("The optimizer stepped once for each micro-batch.", when=lambda seen: max(steps) == calls * count),
             stage="rule",
         )
-        wanted, _ = trained(count, calls)
-        weights = [one["weights"] for one in facts]
-
-        def all_like(wrong):
-            return all(torch.allclose(found, wrong, rtol=1e-4, atol=1e-5) for found in weights)
-
         seen.that(
             all_like(wanted),
             "The weights differ from those of training on all ranks' data at once.",
@@ -245,11 +253,22 @@ with check("accumulate-no-sync") as test:
         """Judge one case on both ranks."""
         facts = [one[case] for one in seen.value]
         sent, steps = [one["sent"] for one in facts], [one["steps"] for one in facts]
+        wanted, losses = trained(count, calls)
+        weights = [one["weights"] for one in facts]
+
+        def all_like(wrong):
+            return all(torch.allclose(found, wrong, rtol=1e-4, atol=1e-5) for found in weights)
+
         seen.that(
             min(sent) > 0,
             "The gradients were never synchronised, so the ranks drift apart. Either the last micro-batch also "
             "ran under no_sync, or you called ddp.module, which bypasses DDP.",
             mistake("No backward pass ran.", when=lambda seen: not any(one["backward"] for one in facts)),
+            mistake(
+                "The weights are right, but you averaged the gradients by yourself. Here DDP does it, in the last "
+                "backward: run that one outside of no_sync.",
+                when=lambda seen: all_like(wanted),
+            ),
             stage="rule",
         )
         seen.that(
@@ -259,12 +278,6 @@ with check("accumulate-no-sync") as test:
             mistake("The optimizer stepped once for each micro-batch.", when=lambda seen: max(steps) == calls * count),
             stage="rule",
         )
-        wanted, losses = trained(count, calls)
-        weights = [one["weights"] for one in facts]
-
-        def all_like(wrong):
-            return all(torch.allclose(found, wrong, rtol=1e-4, atol=1e-5) for found in weights)
-
         seen.that(
             all_like(wanted),
             "The weights differ from those of training on all ranks' data at once.",
@@ -329,8 +342,18 @@ with check("accumulate-no-sync") as test:
     steps = [one[1]["steps"] for one in seen.value]
     seen.that(max(steps) == 0, "Without micro-batches the optimizer must not step.", stage="rule")
 
-    test.hidden("two steps in a row with momentum")
-    judge(seen, 2, 3, 2)
+    test.hidden("two steps in a row with momentum, and large gradients")
+    start = torch.cat([p.detach().reshape(-1) for p in model().parameters()])
+
+    def falls_short(way, whole):
+        """Whether a way goes in the direction of another, but isn't as long."""
+        return F.cosine_similarity(way, whole, dim=0) > 0.9 and way.norm() < 0.9 * whole.norm()
+
+    clipped = mistake(
+        "Small gradients give the right step, and large ones too small a one. Don't clip or scale the gradients.",
+        when=lambda seen: all(falls_short(one[2]["weights"] - start, trained(3, 2)[0] - start) for one in seen.value),
+    )
+    judge(seen, 2, 3, 2, known=[clipped])
 
     test.hidden("an ordinary backward afterwards is synchronised")
     later = [one[case]["sent later"] for one in seen.value for case in (0, 2)]

@@ -16,7 +16,7 @@
 # - Frozen parameters keep `.grad` None. No parameter is changed. Each gradient keeps its dtype and its precision; you
 #   may assume that the sum over the ranks fits into that dtype. (PyTorch's tutorial has a function of this name that
 #   expects a gradient everywhere.)
-# - With one rank the gradients keep their values. Gradients may be non-contiguous.
+# - With one rank the gradients keep their values. Gradients may be non-contiguous. Some parameter is trainable.
 #
 # **Rule.** Do not use torch.nn.parallel.
 #

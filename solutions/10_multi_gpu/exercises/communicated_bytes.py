@@ -10,11 +10,11 @@
 #
 # - Wrap `model` in DDP with a communication hook and return `(ddp, meter)`. `meter` is a dict with "bytes", the bytes
 #   that this rank has passed to all_reduce so far, and "calls", the number of all_reduces. Both grow during training.
-# - If `dtype` is given (such as torch.bfloat16), each bucket is sent in that dtype and converted back. The meter counts
-#   what is sent.
+# - If `dtype` is given (torch.float16 or torch.bfloat16), each bucket is sent in that dtype and converted back. The
+#   meter counts what is sent.
 # - In every case `.grad` ends as the float32 *mean* over the ranks, within the rounding and the range of dtype.
 #   (float16 ends at 65,504, so a sum can leave its range where the mean doesn't. Dividing before all_reduce avoids
-#   that.)
+#   that. You may assume that each rank's own gradients are in the range.)
 #
 # **Rule.** Measure the bytes in the hook; don't compute them from the number of parameters.
 #

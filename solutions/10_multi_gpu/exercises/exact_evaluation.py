@@ -11,8 +11,8 @@
 # - The function is called on every rank of the default process group. Return on every rank the accuracy over the whole
 #   dataset as a float. Each sample counts exactly once, for any length, even if there are fewer samples than ranks.
 # - `predict` maps a batch (B, ...) of at most `batch_size` samples to B labels. Labels are ints.
-# - The counts are exact for any length. float32 represents all integers up to 2**24 and not beyond, so add the ranks'
-#   counts in int64 or float64.
+# - The counts are exact for any length. float32 represents all integers up to 2**24 and not beyond, so count in
+#   integers or float64, and add the ranks' counts in int64 or float64.
 # - The work is shared: no rank predicts more than ⌈n / world⌉ samples.
 # - An empty dataset raises ValueError on every rank.
 #
@@ -195,7 +195,7 @@ with check("exact-evaluation") as test:
 
         def on_rank(rank, world):
             facts, dtypes, added = [], [], []
-            all_reduce, reduce = dist.all_reduce, dist.reduce
+            all_reduce, reduce, all_gather = dist.all_reduce, dist.reduce, dist.all_gather
 
             def noting(tensor, op=dist.ReduceOp.SUM, *args, **kwargs):
                 dtypes.extend([str(tensor.dtype)] * (op == dist.ReduceOp.SUM))
@@ -206,7 +206,11 @@ with check("exact-evaluation") as test:
                 dtypes.extend([str(tensor.dtype)] * (op == dist.ReduceOp.SUM))
                 return reduce(tensor, dst, op, *args, **kwargs)
 
-            dist.all_reduce, dist.reduce = noting, noting_reduce
+            def noting_gather(tensors, tensor, *args, **kwargs):
+                dtypes.append(str(tensor.dtype))
+                return all_gather(tensors, tensor, *args, **kwargs)
+
+            dist.all_reduce, dist.reduce, dist.all_gather = noting, noting_reduce, noting_gather
             for n, batch_size in cases:
                 predicted = []
 
@@ -318,8 +322,8 @@ with check("exact-evaluation") as test:
     seen.that(
         not low,
         "You add the ranks' counts in a dtype that can't represent them. float32 represents all integers only up "
-        "to 2**24, and int32 ends before 2**31. A dataset may have more samples. Call all_reduce with int64 or "
-        "float64.",
+        "to 2**24, and int32 ends before 2**31. A dataset may have more samples. Pass int64 or float64 "
+        "to the collective.",
         stage="dtype",
     )
     added = [number for facts in seen.value for number in facts[-1]["added"] if math.isfinite(number)]

@@ -68,9 +68,11 @@ def save_and_reload(ddp: DistributedDataParallel, path: str) -> dict[str, Tensor
 
 
 # %% helpers="rank-zero-save"
-def model(shift):
-    """A small model; shift tells one from another."""
-    net = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+def model(shift, names=("0", "1")):
+    """A small model with layers of these names; shift tells one from another."""
+    net = nn.Sequential()
+    for name, layer in zip(names, (nn.Linear(3, 2), nn.BatchNorm1d(2)), strict=True):
+        net.add_module(name, layer)
     with torch.no_grad():
         for k, parameter in enumerate(net.parameters()):
             parameter.copy_((torch.arange(parameter.numel()) * 5 % 7 / 4 + k + shift).reshape(parameter.shape))
@@ -107,10 +109,17 @@ def be_slow(folder, world):
         time.sleep(0.01)
 
 
-def saved(save, world, is_full, is_old):
-    """What each rank got, who wrote and read when; on a full disk saving fails, and an old file may be there."""
+unlike = ("submodule", "module")  # names in which the prefix of the wrapper occurs again
+
+
+def saved(save, world, is_full, is_old, names=("0", "1"), then_a_folder=False):
+    """What each rank got, who wrote and read when; on a full disk saving fails, and an old file may be there.
+
+    then_a_folder: afterwards the model is saved to the path of a folder, where nobody can write.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "model.pt")
+        path, taken = os.path.join(folder, "model.pt"), os.path.join(folder, "taken")
+        os.mkdir(taken)
         if is_old:
             torch.save(model(9.0).state_dict(), path)
 
@@ -143,7 +152,7 @@ def saved(save, world, is_full, is_old):
                 return content
 
             torch.save, torch.load = slow_save, noting_load
-            ddp = DistributedDataParallel(model(0.5))
+            ddp = DistributedDataParallel(model(0.5, names))
             note_collectives(folder, rank)
             try:
                 got = save(ddp, path)
@@ -163,7 +172,12 @@ def saved(save, world, is_full, is_old):
             state = None
             if isinstance(got, dict):
                 state = {str(key): value if isinstance(value, Tensor) else None for key, value in got.items()}
-            return noted | {"got": state, "in file": bare}
+            facts = noted | {"got": state, "in file": bare, "refused": True}
+            if then_a_folder:
+                with contextlib.suppress(Exception):
+                    save(ddp, taken)
+                    facts["refused"] = False
+            return facts
 
         return run_on_ranks(on_rank, world=world, stall=2.0)
 
@@ -174,10 +188,10 @@ early = (
 )
 
 
-def judge(seen, world):
+def judge(seen, world, names=("0", "1")):
     """Judge a saving that can succeed."""
     facts = seen.value
-    wanted = model(0.5).state_dict()
+    wanted = model(0.5, names).state_dict()
     writes = [one["writes"] for one in facts]
     seen.that(
         writes == [1] + [0] * (world - 1),
@@ -194,7 +208,12 @@ def judge(seen, world):
         "The file must contain the bare model's state_dict.",
         mistake(
             "The keys start with 'module.'. Save ddp.module.state_dict().",
-            when=lambda seen: str((facts[0]["in file"] or [""])[0]).startswith("module."),
+            when=lambda seen: (facts[0]["in file"] or []) == [f"module.{key}" for key in wanted],
+        ),
+        mistake(
+            "You removed 'module.' inside a name, too: here a layer is called `submodule`. Only the wrapper's prefix "
+            "goes; ddp.module.state_dict() has no prefix at all.",
+            when=lambda seen: (facts[0]["in file"] or []) == [key.replace("module.", "") for key in wanted],
         ),
     )
     seen.that(not any(one["early"] for one in facts), early)
@@ -255,7 +274,17 @@ with check("rank-zero-save") as test:
     raised = [one.get("raised", []) for one in seen.value]
     seen.that(all(raised), "A failed save must raise on every rank.", stage="raised")
 
-    test.hidden("an older file at the path; three ranks")
-    seen = observe_scenario(saved, save_and_reload, 3, False, True).expecting(*known)
-    judge(seen, 3)
+    test.hidden("an older file at the path; three ranks, a layer called submodule (then a folder at the path)")
+    seen = observe_scenario(saved, save_and_reload, 3, False, True, unlike, True).expecting(
+        mistake(
+            "The path was a folder, so rank 0 could not write there, and it left while the other ranks wait for it. "
+            "Every step of the writing belongs into the `try`, such as os.replace after torch.save.",
+            raises="RanksHang",
+        ),
+        *known,
+    )
+    judge(seen, 3, unlike)
+
+    test.hidden("a folder at the path: every rank raises, nobody hangs")
+    seen.that(all(one["refused"] for one in seen.value), "A failed save must raise on every rank.", stage="raised")
     ### END HIDDEN TESTS

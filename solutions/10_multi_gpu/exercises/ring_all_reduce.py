@@ -11,8 +11,8 @@
 #   the sum over the ranks.
 # - It works for any world size, including 1; any number of elements (fewer than ranks, not divisible, none); any shape;
 #   and any layout, even non-contiguous. Other memory is not changed.
-# - Each rank sends to rank + 1 and receives from rank - 1 (modulo the world size), and sends at most 2 (world - 1)
-#   chunks of numel / world elements each; one element of padding per chunk is allowed.
+# - Each rank sends to rank + 1 and receives from rank - 1 (modulo the world size), and in all it sends at most as much
+#   as 2 (world - 1) chunks of numel / world elements; one element of padding per chunk is allowed.
 # - The result is bit-identical on all ranks. (PyTorch's own tutorial has a ring that sends whole tensors.)
 #
 # **Rule.** Use only point-to-point messages: `send`, `recv`, `isend`, `irecv`, `batch_isend_irecv`. The check counts

@@ -10,7 +10,7 @@
 #
 # - The function is called on two ranks. Rank 0 has the first part of the model and `inputs`, a list of `n_micro`
 #   tensors; its `targets` is None. Rank 1 has the second part and `targets`, also a list; its `inputs` is None.
-# - `hidden` is the shape of the float32 activation of one micro-batch between the two parts, and
+# - `hidden` is the shape of the contiguous float32 activation of one micro-batch between the two parts, and
 #   `loss_fn(output, target)` gives the loss of one micro-batch.
 # - Afterwards each rank's `.grad` is that of the mean loss over all micro-batches, with the same numbers as for the
 #   undivided model. Old gradients are cleared first. No optimizer steps, and no weight changes.
@@ -113,6 +113,16 @@ def relative_error(out, y):
     return ((out - y).square() / (1 + y.square())).mean()
 
 
+def root_error(out, y):
+    """The root of the mean error: a mean of several isn't that of all their numbers together."""
+    return relative_error(out, y).sqrt()
+
+
+def loss_of(calls):
+    """The loss of a case, by its number of calls."""
+    return relative_error if calls == 1 else root_error
+
+
 class Messages:
     """Notes what torch.distributed does other than sending and receiving."""
 
@@ -144,7 +154,7 @@ def both_ranks(step, cases):
                 for call in range(calls):
                     inputs, targets = micro_batches(hidden, n_micro, call)
                     own = (inputs, None) if rank == 0 else (None, targets)
-                    got = step(stage, *own, relative_error, hidden, n_micro)
+                    got = step(stage, *own, loss_of(calls), hidden, n_micro)
             after = [parameter.detach() for parameter in stage.parameters()]
             others = messages.others + ["pipelining"] * ("torch.distributed.pipelining" in sys.modules)
             facts.append({"got": got if isinstance(got, float) else None, "nothing": got is None, "others": others})
@@ -223,11 +233,13 @@ with check("two-stage-backward") as test:
         first, second = halves(hidden)
         inputs, targets = micro_batches(hidden, n_micro, calls - 1)
         activations = [first(x) for x in inputs]
-        losses = [relative_error(second(h), y) for h, y in zip(activations, targets, strict=True)]
+        loss_fn = loss_of(calls)
+        losses = [loss_fn(second(h), y) for h, y in zip(activations, targets, strict=True)]
         mean = sum(losses) / n_micro
         wanted = [torch.autograd.grad(mean, list(part.parameters()), retain_graph=True) for part in (first, second)]
         arrived = torch.autograd.grad(mean, activations, retain_graph=True)
-        exchanged = sum(relative_error(y, second(h)) for h, y in zip(activations, targets, strict=True)) / n_micro
+        exchanged = sum(loss_fn(y, second(h)) for h, y in zip(activations, targets, strict=True)) / n_micro
+        together = loss_fn(torch.cat(list(map(second, activations))), torch.cat(targets))
         ones = [torch.ones_like(h) for h in activations]
 
         def continued(chosen, starts):
@@ -255,6 +267,11 @@ with check("two-stage-backward") as test:
             mistake(
                 "The loss has its arguments exchanged: the output of the second part comes first, then the target.",
                 when=lambda seen: close(back, torch.autograd.grad(exchanged, list(second.parameters()))),
+            ),
+            mistake(
+                "You called loss_fn once, for all micro-batches together. It gives the loss of one micro-batch, and "
+                "you need the mean of these losses, which is another number for a loss such as a root.",
+                when=lambda seen: close(back, torch.autograd.grad(together, list(second.parameters()))),
             ),
             mistake(
                 "The gradients are n_micro times too large. The loss is the mean over all micro-batches.",
@@ -329,11 +346,13 @@ with check("two-stage-backward") as test:
         first, second = halves(hidden)
         inputs, targets = micro_batches(hidden, n_micro, calls - 1)
         activations = [first(x) for x in inputs]
-        losses = [relative_error(second(h), y) for h, y in zip(activations, targets, strict=True)]
+        loss_fn = loss_of(calls)
+        losses = [loss_fn(second(h), y) for h, y in zip(activations, targets, strict=True)]
         mean = sum(losses) / n_micro
         wanted = [torch.autograd.grad(mean, list(part.parameters()), retain_graph=True) for part in (first, second)]
         arrived = torch.autograd.grad(mean, activations, retain_graph=True)
-        exchanged = sum(relative_error(y, second(h)) for h, y in zip(activations, targets, strict=True)) / n_micro
+        exchanged = sum(loss_fn(y, second(h)) for h, y in zip(activations, targets, strict=True)) / n_micro
+        together = loss_fn(torch.cat(list(map(second, activations))), torch.cat(targets))
         ones = [torch.ones_like(h) for h in activations]
 
         def continued(chosen, starts):
@@ -361,6 +380,11 @@ with check("two-stage-backward") as test:
             mistake(
                 "The loss has its arguments exchanged: the output of the second part comes first, then the target.",
                 when=lambda seen: close(back, torch.autograd.grad(exchanged, list(second.parameters()))),
+            ),
+            mistake(
+                "You called loss_fn once, for all micro-batches together. It gives the loss of one micro-batch, and "
+                "you need the mean of these losses, which is another number for a loss such as a root.",
+                when=lambda seen: close(back, torch.autograd.grad(together, list(second.parameters()))),
             ),
             mistake(
                 "The gradients are n_micro times too large. The loss is the mean over all micro-batches.",
@@ -439,6 +463,6 @@ with check("two-stage-backward") as test:
     test.hidden("large activations")
     judge(seen, 1, cases[1])
 
-    test.hidden("two calls in a row; activations of three dimensions")
+    test.hidden("two calls in a row; activations of three dimensions; a loss that isn't a mean")
     judge(seen, 2, cases[2])
     ### END HIDDEN TESTS

@@ -525,3 +525,42 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
     finally:
         optimizer.step()
     return total
+
+
+# %% wrong: clips the gradients
+# says: Small gradients give the right step, and large ones too small a one.
+# earns: 1 of 2
+# caught: hidden
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    if not micro_batches:
+        raise ValueError("no micro-batches")
+    optimizer.zero_grad()
+    total = 0.0
+    for number, (x, y) in enumerate(micro_batches, 1):
+        with contextlib.nullcontext() if number == len(micro_batches) else ddp.no_sync():
+            loss = loss_fn(ddp(x), y) / len(micro_batches)
+            loss.backward()
+        total += loss.item()
+    torch.nn.utils.clip_grad_norm_(ddp.parameters(), 1.0)
+    optimizer.step()
+    return total
+
+
+# %% wrong: one all_reduce by hand
+# says: The weights are right, but you averaged the gradients by yourself.
+# earns: 0 of 2
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    if not micro_batches:
+        raise ValueError("no micro-batches")
+    optimizer.zero_grad()
+    total = 0.0
+    with ddp.no_sync():
+        for x, y in micro_batches:
+            loss = loss_fn(ddp(x), y) / len(micro_batches)
+            loss.backward()
+            total += loss.item()
+    for p in ddp.parameters():
+        dist.all_reduce(p.grad)
+        p.grad /= dist.get_world_size()
+    optimizer.step()
+    return total

@@ -402,7 +402,7 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 
 # %% wrong: adds the counts in int32
-# says: to 2**24, and int32 ends before 2**31. A dataset may have more samples. Call all_reduce with int64 or float64.
+# says: to 2**24, and int32 ends before 2**31. A dataset may have more samples. Pass int64 or float64 to the collective.
 # earns: 1 of 2
 # caught: hidden
 # corner: beyond 2**24
@@ -482,3 +482,20 @@ def distributed_accuracy(predict, dataset, batch_size):
     share = torch.tensor(correct / seen * (seen / n), dtype=torch.float64)
     dist.all_reduce(share)
     return share.item()
+
+
+# %% wrong: gathers counts in float32
+# says: You add the ranks' counts in a dtype that can't represent them.
+# earns: 1 of 2
+# caught: hidden
+def distributed_accuracy(predict, dataset, batch_size):
+    n, rank, world = len(dataset), dist.get_rank(), dist.get_world_size()
+    if n == 0:
+        raise ValueError("empty dataset")
+    stats = torch.zeros(2)
+    for x, y in DataLoader(Subset(dataset, range(rank, n, world)), batch_size=batch_size):
+        stats += torch.tensor([float((predict(x) == y).sum()), len(y)])
+    gathered = [torch.zeros_like(stats) for _ in range(world)]
+    dist.all_gather(gathered, stats)
+    correct, total = torch.stack(gathered).sum(0)
+    return (correct / total).item()

@@ -349,3 +349,39 @@ def save_and_reload(ddp, path):
     if status[0] is not None:
         raise status[0] if dist.get_rank() == 0 else RuntimeError("rank 0 could not save")
     return torch.load(path, weights_only=True)
+
+
+# %% wrong: removes the prefix wherever it occurs
+# says: You removed 'module.' inside a name, too: here a layer is called `submodule`.
+# earns: 0.5 of 1
+# caught: hidden
+def save_and_reload(ddp, path):
+    outcome, error = [None], None
+    if dist.get_rank() == 0:
+        try:
+            torch.save({key.replace("module.", ""): value for key, value in ddp.state_dict().items()}, path)
+        except Exception as caught:
+            outcome, error = [repr(caught)], caught
+    dist.broadcast_object_list(outcome, src=0)
+    if outcome[0] is not None:
+        raise error or RuntimeError(outcome[0])
+    return torch.load(path, map_location="cpu", weights_only=True)
+
+
+# %% wrong: renames the file outside of the try
+# says: The path was a folder, so rank 0 could not write there, and it left while the other ranks wait for it.
+# earns: 0.5 of 1
+# caught: hidden
+def save_and_reload(ddp, path):
+    status, error = [""], None
+    if dist.get_rank() == 0:
+        try:
+            torch.save(ddp.module.state_dict(), f"{path}.tmp")
+        except Exception as caught:
+            status, error = [repr(caught)], caught
+        if error is None:
+            os.replace(f"{path}.tmp", path)
+    dist.broadcast_object_list(status, src=0)
+    if status[0]:
+        raise error or RuntimeError(status[0])
+    return torch.load(path, weights_only=True)

@@ -703,3 +703,16 @@ def whole(shard, out, width):
         dist.all_gather(parts, shard)
         shard.kept = torch.cat(parts)[: out * width].view(out, width)
     return shard.kept
+
+
+# %% wrong: nobody writes the padding of the gradient
+# says: The padding is not part of the weight, so its gradient must be 0.
+# earns: 2 of 3
+# caught: hidden
+def piece_of_mean(grad, shard):
+    world = dist.get_world_size()
+    flat = grad.new_empty(world * len(shard))
+    flat[: grad.numel()] = grad.flatten() / world
+    piece = torch.empty_like(shard)
+    dist.reduce_scatter(piece, list(flat.chunk(world)))
+    return piece

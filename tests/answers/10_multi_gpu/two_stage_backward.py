@@ -896,3 +896,25 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     for h in received:
         dist.send(h.grad, dst=0)
     return total
+
+
+# %% wrong: one loss for all micro-batches
+# says: You called loss_fn once, for all micro-batches together.
+# earns: 1 of 2
+# caught: hidden
+def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
+    stage.zero_grad()
+    if dist.get_rank() == 0:
+        activations = [stage(x) for x in inputs]
+        dist.send(torch.stack([h.detach() for h in activations]), dst=1)
+        gradients = torch.empty(n_micro, *hidden)
+        dist.recv(gradients, src=1)
+        torch.autograd.backward(activations, list(gradients))
+        return None
+    received = torch.empty(n_micro, *hidden)
+    dist.recv(received, src=0)
+    received.requires_grad_()
+    loss = loss_fn(torch.cat([stage(h) for h in received]), torch.cat(targets))
+    loss.backward()
+    dist.send(received.grad, dst=0)
+    return loss.item()
