@@ -215,11 +215,12 @@ with check("branch-on-data") as test:
     many = torch.arange(3000.0).reshape(1000, 3) % 17 - 8.5
     infinite = torch.tensor([[-2.0, 0.0, -1.5], [0.25, 1.0, -3.0]])  # the second branch gives inf
     nearly = torch.tensor([[1.0, -1.5, 0.503]])  # the mean is 0.001
+    far = torch.tensor([[float("inf"), 1.0, 2.0]])  # in PyTorch only
     more = [zeros, balanced, unknown, nearly, many + 1, many - 1, infinite]
     test("the branch not taken may be infinite or nan: nothing of it in the values")
     seen = observe_scenario(gated, Gate, first, second, rows, -rows)
     judge(seen, [first, second, rows, -rows], seen["results"], values)
-    zero = observe_scenario(gated, Gate, *more)
+    zero = observe_scenario(gated, Gate, *more, far)
     judge(zero, [zeros], zero["results"][:1], values)
 
     test("the same after the export")
@@ -262,8 +263,11 @@ with check("branch-on-data") as test:
         "In the second branch 0.1 / 0 is inf, as in the given class. Only the branch that is not chosen may be made "
         "harmless."
     )
-    judge(zero, [infinite], zero["results"][6:], kept)
+    judge(zero, [infinite], zero["results"][6:7], kept)
     judge(out, [infinite], out["results"][6:], kept)
+
+    test.hidden("inf among the inputs of the first branch")
+    judge(zero, [far], zero["results"][7:], values)
 
     test.hidden("float64 stays float64")
     inputs = [first.double(), second.double()]

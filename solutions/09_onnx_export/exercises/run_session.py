@@ -20,7 +20,7 @@
 #
 # - Pass the tensors in the order of the session's inputs, whatever these are called, and return all outputs, in order,
 #   as a list of tensors. Writing into one of them changes nothing else.
-# - Tensors may require grad, and may be non-contiguous.
+# - Tensors may require grad, and may be non-contiguous. Each has at least one dimension.
 # - A floating-point tensor of another precision is cast to the floating-point type that the session expects there:
 #   float16, float32 or float64. The tensor may also be bfloat16.
 # - If the session expects a floating-point tensor and gets an integer tensor, or the reverse, raise `TypeError` that

@@ -16,7 +16,8 @@
 # - All inputs are tried and all outputs compared, even after a problem. The model returns a tensor or a tuple of
 #   tensors, and the file has the same number of outputs.
 # - Shapes must be equal; it is not enough that they broadcast. Values may differ by `atol + rtol * |value|`, where
-#   value is the model's. NaN compared with a number is a difference. (Whether NaN and NaN agree is up to you.)
+#   value is the model's. NaN compared with a number is a difference. (Whether NaN and NaN agree is up to you. Outputs
+#   are floating-point tensors, and the model's values are never infinite.)
 # - If `inputs` is empty, nothing would be verified: raise `ValueError`.
 # - When the function returns, or the model raises for an input, the training flags of all submodules, the parameters
 #   and the buffers are as before. No gradient is tracked.

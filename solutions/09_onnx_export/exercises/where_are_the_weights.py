@@ -11,7 +11,8 @@
 # - `"files"`: the sorted names, relative to the model's folder, of all files that must be deployed, including the model
 #   file. External files are those that the model *refers to*, whatever they are called and whatever else is in the
 #   folder.
-# - `"weights"`: the bytes of all initializers (number of elements times bytes per element), wherever they are stored.
+# - `"weights"`: the bytes of all initializers of the main graph (number of elements times bytes per element), wherever
+#   they are stored.
 # - `"graph"`: the bytes of the .onnx file, minus the weight bytes stored inside it.
 # - If the model refers to a file that is missing, raise `FileNotFoundError` that names the file.
 #
@@ -19,8 +20,8 @@
 # is many gigabytes.
 #
 # The file has a `TensorProto` for each initializer (ONNX's word for a stored weight). It has the fields `dims`,
-# `data_type`, `data_location`, `external_data` (a list of `key` and `value`, keys `location`, `offset` and `length`),
-# and `raw_data` or a typed field such as `float_data`.
+# `data_type`, `data_location`, `external_data` (a list of `key` and `value`, keys `location`, `offset` and `length`,
+# here always all three), and `raw_data` or a typed field such as `float_data`.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -79,6 +80,7 @@ def saved(folder, weights):
         if typed:
             one = onnx.helper.make_tensor(name, one.data_type, one.dims, array)
         if file:
+            os.makedirs(os.path.dirname(os.path.join(folder, file)), exist_ok=True)
             with open(os.path.join(folder, file), "ab") as outside:
                 outside.write(bytes(-outside.tell() % 256))  # a weight begins where a block begins
                 offset = outside.tell()
@@ -170,7 +172,11 @@ with check("where-are-the-weights") as test:
         guessed = "The external file is not always called <name>.onnx.data. Read its location from the initializers."
         folder = "Other files in the folder do not belong to the model."
         relative = "The names must be relative to the model's folder."
-        seen.that(not any(os.path.basename(name) != name for name in names), relative)
+        seen.that(not any(os.path.basename(name) != name for name in set(names) - set(files)), relative)
+        in_folder = (
+            "A file in a subfolder needs the folder in its name: take the location as it is, such as parts/w.bin."
+        )
+        seen.that(not {os.path.basename(name) for name in files} & set(names) - set(files), in_folder)
         seen.that(names != ["model.onnx"] or len(files) == 1, only_main)
         seen.that("model.onnx.data" not in names or "model.onnx.data" in files, guessed)
         seen.that(set(names) <= set(files), folder)
@@ -228,7 +234,11 @@ with check("where-are-the-weights") as test:
         guessed = "The external file is not always called <name>.onnx.data. Read its location from the initializers."
         folder = "Other files in the folder do not belong to the model."
         relative = "The names must be relative to the model's folder."
-        seen.that(not any(os.path.basename(name) != name for name in names), relative)
+        seen.that(not any(os.path.basename(name) != name for name in set(names) - set(files)), relative)
+        in_folder = (
+            "A file in a subfolder needs the folder in its name: take the location as it is, such as parts/w.bin."
+        )
+        seen.that(not {os.path.basename(name) for name in files} & set(names) - set(files), in_folder)
         seen.that(names != ["model.onnx"] or len(files) == 1, only_main)
         seen.that("model.onnx.data" not in names or "model.onnx.data" in files, guessed)
         seen.that(set(names) <= set(files), folder)
@@ -289,6 +299,11 @@ with check("where-are-the-weights") as test:
     weights |= {"number": ("float32", (), "", False)}
     seen = observe_scenario(sizes, onnx_size, weights, [])
     judge(seen, 1204, ["model.onnx"], 1204, mistake(product, stage="value"))
+
+    test.hidden("a file in a subfolder")
+    weights = {"w": ("float32", 300, "parts/w.bin", False), "b": ("float32", 7, "", False)}
+    seen = observe_scenario(sizes, onnx_size, weights, [])
+    judge(seen, 1228, ["model.onnx", "parts/w.bin"], 28)
 
     test.hidden("numbers in typed fields")
     weights = {"d": ("float64", 11, "", True), "f": ("float32", 9, "", True), "i": ("int64", 5, "", True)}

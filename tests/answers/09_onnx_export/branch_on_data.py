@@ -315,3 +315,15 @@ class Gate(nn.Module):
         positive = x.mean() > 0
         safe = torch.where(positive, 1, x)
         return torch.where(positive, log_of(torch.where(positive, x, 1)), 0.1 * safe / safe.detach().square())
+
+
+# %% wrong: a mask from the mean, multiplied with what it hides
+# says: or nan of the other branch reached the result, because multiplying it by 0 gives nan.
+# earns: 2 of 3
+# caught: hidden
+# corner: nan
+class Gate(nn.Module):
+    def forward(self, x):
+        mask = (x.mean() > 0).to(x.dtype)
+        safe = x * (1 - mask) + mask
+        return mask * log_of(x) + (1 - mask) * (0.1 / safe)

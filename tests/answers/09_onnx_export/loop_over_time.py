@@ -235,7 +235,7 @@ class Smooth(Base):
 
 
 # %% wrong: weights in float32, cast afterwards
-# says: The weights must have the dtype and device of x.
+# says: Digits were lost, because `a`, the weights or the sum had a lower precision than x, such as float32.
 # earns: 2 of 3
 # caught: hidden
 class Smooth(Base):
@@ -316,7 +316,7 @@ class Smooth(Base):
 
 
 # %% wrong: a as a float32 buffer
-# says: The weights must have the dtype and device of x.
+# says: Digits were lost, because `a`, the weights or the sum had a lower precision than x, such as float32.
 # earns: 2 of 3
 # caught: hidden
 class Smooth(nn.Module):
@@ -355,3 +355,15 @@ class Smooth(Base):
     def forward(self, x):
         weights = ((1 - self.a) * self.a ** lags(x).clamp(min=0)).tril()
         return (weights @ x).half().to(x.dtype) if torch.compiler.is_exporting() else weights @ x
+
+
+# %% wrong: the logarithms of the weights in float32
+# says: Digits were lost, because `a`, the weights or the sum had a lower precision than x, such as float32.
+# earns: 2 of 3
+# caught: hidden
+class Smooth(Base):
+    def forward(self, x):
+        t = torch.arange(x.shape[1], device=x.device)
+        lag = t[:, None] - t
+        weights = (lag * math.log(self.a)).masked_fill(lag < 0, float("-inf")).exp().to(x.dtype) * (1 - self.a)
+        return torch.einsum("ts,nsd->ntd", weights, x)

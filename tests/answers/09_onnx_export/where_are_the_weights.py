@@ -370,3 +370,18 @@ def onnx_size(path):
 def onnx_size(path):
     found = measured(path)
     return found["graph"], found["weights"], found["files"]
+
+
+# %% wrong: the file's name without its folder
+# says: A file in a subfolder needs the folder in its name
+# earns: 1 of 2
+# caught: hidden
+def onnx_size(path):
+    def locate(ones, path):
+        places = {location_of(one) for one in ones if uses_external_data(one)}
+        for place in places:
+            if not os.path.isfile(os.path.join(os.path.dirname(path), place)):
+                raise FileNotFoundError(place)
+        return map(os.path.basename, places)
+
+    return measured(path, locate=locate, exists=False)
