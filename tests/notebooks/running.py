@@ -14,19 +14,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from unittest.mock import patch
 
 from tests.notebooks.crossing import through_bytes
 from torchkata.base.chapter import exercise_of
 from torchkata.base.marks import learners_version
+from torchkata.base.names import names_of
 from torchkata.base.shared_helpers import whole_checks
 from torchkata.base.writing import write_whole
 from torchkata.tools.assembling import EXERCISE_LINE
 from torchkata.tools.course import SIDE_NOTEBOOKS, Chapter, SideNotebook
+from torchkata.tools.grading.sandbox.scenarios import scenario_source
 from torchkata.tools.placing import here
 from torchkata.tools.source import read_source
-from torchkata.verdicts import asking
+from torchkata.verdicts import asking, observing
 
 
 @dataclass
@@ -88,13 +90,13 @@ def _setup(name: str):
 
 def grade(name: str, exercise: str, answer: str) -> Marks:
     """Run an answer's source and then the check cells of its exercise, as a kernel would. All observations cross to the
-    judging side as bytes, as under `torchkata grade`, and must come back as they were."""
+    judging side as bytes, as under `torchkata grade`, and must come back as they were; scenarios must be able to go."""
     module = ModuleType("__main__")
     space = vars(module)
     run_cell(_setup(name), space, f"<{name} setup>")
     marks = Marks()
     out = io.StringIO()
-    with contextlib.redirect_stdout(out), patch.object(asking, "_cross", through_bytes), _as_main(module):
+    with contextlib.redirect_stdout(out), _crossing(name, space), _as_main(module):
         run_cell(answer, space, f"<answer {exercise}>")
         for cell in exercise_cells(name, exercise)[1]:
             before = len(out.getvalue())
@@ -112,6 +114,27 @@ def grade(name: str, exercise: str, answer: str) -> Marks:
                 print("\n".join(lines))
     marks.text = out.getvalue()
     return marks
+
+
+@contextlib.contextmanager
+def _crossing(name: str, space: dict) -> Iterator[None]:
+    """Inside, what is asked in a chapter's checks, and what comes back, can cross to another process. `space` has the
+    answers, by their names."""
+    run, known = observing.run_scenario, _names_of_setup(name)
+
+    def run_what_can_go(scenario: FunctionType, args: tuple, recorded: bool) -> observing.Observation:
+        scenario_source(scenario, known)
+        answers = [arg for arg in args if observing.is_answer(arg)]
+        assert all(any(arg is own for own in space.values()) for arg in answers), "an argument can't go to a scenario"
+        return run(scenario, args, recorded)
+
+    with patch.object(asking, "_cross", through_bytes), patch.object(observing, "run_scenario", run_what_can_go):
+        yield
+
+
+@cache
+def _names_of_setup(name: str) -> frozenset[str]:
+    return frozenset(names_of(_setup(name)).binds)
 
 
 @contextlib.contextmanager

@@ -288,19 +288,19 @@ with check("capture-features") as test:
     seen.that(not changed, f"Something of the model was changed: {changed}.", stage="arguments")
 
     class Broken(nn.Module):
-        """A layer that raises."""
+        """A layer that raises, or is interrupted as by Ctrl-C."""
 
-        def __init__(self, error):
+        def __init__(self, interrupted):
             super().__init__()
-            self.error = error
+            self.error = KeyboardInterrupt if interrupted else ArithmeticError
 
         def forward(self, x):
             raise self.error("this layer is broken")
 
-    def forward_raises(capture, x, error):
-        """Capture features of a model whose forward raises."""
+    def forward_raises(capture, x, interrupted):
+        """Capture features of a model whose forward raises or is interrupted."""
         net, raised = net_with_norm(), "nothing"
-        net.add_module("broken", Broken(error))
+        net.add_module("broken", Broken(interrupted))
         net.head.register_forward_hook(lambda *args: None)
         before = hooks_on(net)
         try:
@@ -309,15 +309,15 @@ with check("capture-features") as test:
             raised = type(error).__name__
         return {"raised": raised, "hooks": changed_hooks(net, before)}
 
-    for idea, error in (
-        ("a forward that raises: no hook is left, the exception passes through", ArithmeticError),
-        ("a forward that is interrupted: no hook is left", KeyboardInterrupt),
+    for idea, interrupted, error in (
+        ("a forward that raises: no hook is left, the exception passes through", False, "ArithmeticError"),
+        ("a forward that is interrupted: no hook is left", True, "KeyboardInterrupt"),
     ):
         test.hidden(idea)
-        seen = observe_scenario(forward_raises, capture_features, x, error)
+        seen = observe_scenario(forward_raises, capture_features, x, interrupted)
         judge_hooks(seen, "When forward raised, your hooks stayed. Removal belongs into `finally`.")
         seen.that(
-            seen["raised"] == error.__name__,
+            seen["raised"] == error,
             "The model's own exception must reach the caller; it was swallowed or replaced by another one.",
             stage="raised",
         )

@@ -95,7 +95,9 @@ def loss_of(out, y):
     return (out - y).square().mean() + 0.1 * out.square().mean()
 
 
-far = {1: 1.0, 2: 16.0}  # by the number of calls, the size of the targets, and so of the gradients
+def targets_size(calls):
+    """How large the targets of a case are, and so its gradients, by its number of calls."""
+    return 16.0 if calls == 2 else 1.0
 
 
 def stepped(step, cases):
@@ -133,7 +135,9 @@ def stepped(step, cases):
                 for parameter in ddp.parameters():
                     parameter.grad = torch.full_like(parameter, 1.5)
             try:
-                got = [step(ddp, optimizer, loss_of, share(rank, world, count, far[calls])) for _ in range(calls)]
+                got = [
+                    step(ddp, optimizer, loss_of, share(rank, world, count, targets_size(calls))) for _ in range(calls)
+                ]
             except ValueError:
                 if count:
                     raise
@@ -153,7 +157,7 @@ def trained(count, calls, factor=1.0, loss_of=loss_of):
     """Weights and losses of one process that has everybody's data; losses are (call, rank, micro-batch)."""
     layer = model()
     momentum = [torch.zeros_like(parameter) for parameter in layer.parameters()]
-    batches = [share(rank, 2, count, far[calls]) for rank in range(2)]
+    batches = [share(rank, 2, count, targets_size(calls)) for rank in range(2)]
     losses = []
     for _ in range(calls):
         layer.zero_grad()
