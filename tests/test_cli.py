@@ -11,7 +11,7 @@ from tests import ROOT
 from torchkata import __version__
 from torchkata.cli import app
 
-SLOW = ("torch", "lark", "matplotlib")
+SLOW = ("torch", "arrow", "matplotlib")
 
 
 COMMAND = "from torchkata.cli import main\ntry: main()\nexcept SystemExit: pass\n"
@@ -58,7 +58,7 @@ def test_a_process_that_runs_the_script_once_more_loads_no_command():
 
 def test_what_is_slow_is_noticed():
     assert "torch" in loaded_by("import torch")
-    assert "lark" in loaded_by("import nbformat")
+    assert "arrow" in loaded_by("import nbformat")
 
 
 def test_the_version_and_the_groups_of_commands():

@@ -55,7 +55,7 @@ def test_torch_is_pinned_and_the_proved_releases_are_admitted():
 
 
 def test_notebooks_are_read_without_a_grammar():
-    """Building one is a second of each command."""
+    """Building one is a second of each program that reads notebooks."""
     held_back = [Requirement(text) for text in lock.HELD_BACK]
     assert all(set(one.specifier.filter([version(one.name)])) for one in held_back)
     told = "import sys, nbformat; print(*{'lark', 'rfc3987_syntax'} & sys.modules.keys())"

@@ -109,9 +109,6 @@ def be_slow(folder, world):
         time.sleep(0.01)
 
 
-unlike = ("submodule", "module")  # names in which the prefix of the wrapper occurs again
-
-
 def saved(save, world, is_full, is_old, names=("0", "1"), then_a_folder=False):
     """What each rank got, who wrote and read when; on a full disk saving fails, and an old file may be there.
 
@@ -275,6 +272,7 @@ with check("rank-zero-save") as test:
     seen.that(all(raised), "A failed save must raise on every rank.", stage="raised")
 
     test.hidden("an older file at the path; three ranks, a layer called submodule (then a folder at the path)")
+    unlike = ("submodule", "module")  # the prefix of the wrapper occurs in them again
     seen = observe_scenario(saved, save_and_reload, 3, False, True, unlike, True).expecting(
         mistake(
             "The path was a folder, so rank 0 could not write there, and it left while the other ranks wait for it. "

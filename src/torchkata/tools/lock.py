@@ -23,8 +23,9 @@ ROOT = Path(__file__).resolve().parents[3]
 TORCH = "2.13.0"
 BUILD_BACKEND = "setuptools"  # make installs the course itself with it
 NOT_LOCKED = {"pip", "torchkata", "wheel"}
-# from 4.25 on, JupyterLab brings rfc3987-syntax along, which builds grammars whenever jsonschema is imported: a second
-# of each command and each server, https://github.com/python-jsonschema/jsonschema/issues/1428
+# from 4.25 on, JupyterLab brings rfc3987-syntax along, which builds grammars whenever jsonschema is imported, for a
+# second: https://github.com/python-jsonschema/jsonschema/issues/1428. The course's own commands keep it out (see
+# skip_rare_formats), but JupyterLab, nbgrader and pytest do not.
 HELD_BACK = ["jsonschema<4.25"]
 # packages that exist on some systems only
 MARKERS = {
