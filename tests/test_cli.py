@@ -11,7 +11,7 @@ from tests import ROOT
 from torchkata import __version__
 from torchkata.cli import app
 
-SLOW = ("torch", "arrow", "matplotlib")
+SLOW = ("torch", "lark", "arrow", "matplotlib")
 
 
 COMMAND = "from torchkata.cli import main\ntry: main()\nexcept SystemExit: pass\n"
