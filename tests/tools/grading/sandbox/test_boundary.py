@@ -975,6 +975,25 @@ def test_time_in_which_the_machine_is_busy_with_others_does_not_count(
                 session.observe("probe", [600.0], {})
 
 
+def test_who_looks_late_at_a_deadline_gives_no_time_away(monkeypatch):
+    """On a busy machine the judge is kept waiting as well: here each look comes a second late. Half of all time does not
+    count."""
+    now, given = 0.0, 0.0
+    monkeypatch.setattr(wire.time, "monotonic", lambda: now)
+
+    def more() -> float:
+        nonlocal given
+        found = now / 2 - given
+        given += found
+        return found
+
+    deadline = wire.Deadline(1.5, more)
+    with pytest.raises(wire.TooSlow):
+        for _ in range(20):
+            now += deadline.left + 1.0
+    assert now < 3.0 + 1.0, "1.5 seconds that count, and a late look"
+
+
 @pytest.mark.parametrize(
     "waited, children, starved",
     [(6.0, [], 6.0), (6.0, [(5.0, 0.0)], 4.0), (0.5, [(1.0, 6.5)], 6.5), (6.0, [(4.5, 2.0), (4.5, 2.0)], 0.0)],

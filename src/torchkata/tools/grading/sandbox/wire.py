@@ -39,8 +39,9 @@ class TooMuch(WireError):
 
 
 class Deadline:
-    """A moment by which something must be there; when it comes, `more` is asked for further seconds, 0 for none. Until
-    then `watch` is called several times a second; what it raises ends the waiting."""
+    """A moment by which something must be there; when it comes, `more` is asked by how many seconds it is put off, 0 for
+    not at all. Who looks late gains nothing by that. Until then `watch` is called several times a second; what it raises
+    ends the waiting."""
 
     def __init__(
         self,
@@ -53,13 +54,11 @@ class Deadline:
     @property
     def left(self) -> float:
         """Seconds until then. Raises TooSlow where there are none."""
-        left = self._moment - time.monotonic()
-        if left <= 0:
+        while (left := self._moment - time.monotonic()) <= 0:
             more = self._more()
             if more <= 0:
                 raise TooSlow("no complete message in time")
-            self._moment = time.monotonic() + more
-            left = more
+            self._moment += more
         return left
 
     @property
