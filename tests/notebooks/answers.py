@@ -19,8 +19,8 @@ from functools import cache
 from pathlib import Path
 
 from tests import ROOT
+from torchkata.base.chapter import file_name
 from torchkata.base.ways import ways_file, ways_of
-from torchkata.tools.assembling import file_name
 
 ANSWERS = ROOT / "tests" / "answers"
 # what right-looking answers stumble over, to be asked of every exercise

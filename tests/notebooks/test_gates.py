@@ -15,9 +15,10 @@ from nbformat.v4 import new_output
 
 from tests.notebooks import gates
 from tests.notebooks.answers import ANSWERS
+from torchkata.base.chapter import file_name
 from torchkata.base.marks import without_hidden_tests
 from torchkata.facts import load
-from torchkata.tools.assembling import assembled, file_name
+from torchkata.tools.assembling import assembled
 from torchkata.tools.build import stale
 from torchkata.tools.course import Chapter, chapters, find_chapters, read_notebook
 from torchkata.tools.placing import here

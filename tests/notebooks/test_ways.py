@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests import ROOT
+from torchkata.base.chapter import file_name
 from torchkata.base.ways import FOLDER, ways_of
-from torchkata.tools.assembling import file_name
 from torchkata.tools.course import Chapter, chapters
 from torchkata.tools.placing import here
 

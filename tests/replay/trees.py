@@ -13,9 +13,9 @@ import nbformat
 from nbformat import NotebookNode
 
 from tests.notebooks.answers import sources_in
+from torchkata.base.chapter import file_name
 from torchkata.base.marks import learners_version
 from torchkata.base.shared_helpers import whole_checks
-from torchkata.tools.assembling import file_name
 from torchkata.tools.course import SIDE_NOTEBOOKS, Chapter, SideNotebook
 from torchkata.tools.errors import CourseError
 from torchkata.tools.placing import Place

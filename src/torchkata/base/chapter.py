@@ -17,6 +17,11 @@ HEADING = "### Exercise"
 Cell = Mapping[str, Any]
 
 
+def file_name(exercise: str) -> str:
+    """The name of an exercise's file, among the sources, the other answers and the tests' answers."""
+    return f"{exercise.replace('-', '_')}.py"
+
+
 @dataclass(frozen=True)
 class CheckCell:
     """A check cell: its grade id, its source as it stands in the notebook, and the points that it is worth.

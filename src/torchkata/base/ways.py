@@ -18,6 +18,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from torchkata.base.chapter import file_name
+
 FOLDER = "ways"
 AUTHORS_ANSWER = "The author's answer"
 
@@ -45,7 +47,7 @@ class Way:
 
 def ways_file(chapter: Path, exercise: str) -> Path:
     """The file of an exercise's other answers, in the folder of a chapter's solution."""
-    return chapter / FOLDER / f"{exercise.replace('-', '_')}.py"
+    return chapter / FOLDER / file_name(exercise)
 
 
 def ways_of(file: Path) -> list[Way]:

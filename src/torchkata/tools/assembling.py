@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from torchkata.base.chapter import file_name
 from torchkata.base.names import names_of
 from torchkata.base.shared_helpers import Helper, helpers_cell, helpers_in, shown, with_helpers
 from torchkata.tools.course import Chapter
@@ -54,11 +55,6 @@ class Part:
     kind: str
     text: str
     line: int
-
-
-def file_name(exercise: str) -> str:
-    """The name of an exercise's file, among the sources and among the answers."""
-    return f"{exercise.replace('-', '_')}.py"
 
 
 def exercise_file(chapter: Chapter, exercise: str) -> Path:

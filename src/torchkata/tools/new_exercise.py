@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from torchkata.tools.assembling import EXERCISE_LINE, ID, SourceError, assembled, exercise_file, file_name
+from torchkata.base.chapter import file_name
+from torchkata.tools.assembling import EXERCISE_LINE, ID, SourceError, assembled, exercise_file
 from torchkata.tools.course import Chapter
 from torchkata.tools.errors import CourseError
 

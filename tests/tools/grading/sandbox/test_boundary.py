@@ -976,7 +976,7 @@ def test_time_in_which_the_machine_is_busy_with_others_does_not_count(
 
 
 def test_who_looks_late_at_a_deadline_gives_no_time_away(monkeypatch):
-    """On a busy machine the judge is kept waiting as well: here each look comes a second late. Half of all time does not
+    """On a busy machine the judge is kept waiting as well: here each look comes a second late. Half the time does not
     count."""
     now, given = 0.0, 0.0
     monkeypatch.setattr(wire.time, "monotonic", lambda: now)

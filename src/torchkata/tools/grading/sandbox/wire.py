@@ -39,9 +39,10 @@ class TooMuch(WireError):
 
 
 class Deadline:
-    """A moment by which something must be there; when it comes, `more` is asked by how many seconds it is put off, 0 for
-    not at all. Who looks late gains nothing by that. Until then `watch` is called several times a second; what it raises
-    ends the waiting."""
+    """A moment by which something must be there. When it comes, `more` says by how many seconds it is put off, 0 for
+    not at all; that somebody looks late puts nothing off. Until then `watch` is called several times a second; what it
+    raises ends the waiting.
+    """
 
     def __init__(
         self,
