@@ -53,6 +53,14 @@ WHY_NOT = missing()
 needs_bubblewrap = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
 
 
+def test_what_bubblewrap_complains_of_is_told_with_one_full_stop(monkeypatch: pytest.MonkeyPatch):
+    failed = SimpleNamespace(returncode=1, stderr="a line before\nbwrap: No permission. See its page.\n")
+    monkeypatch.setattr(bubblewrap, "command", list)
+    monkeypatch.setattr(bubblewrap.subprocess, "run", lambda *_, **__: failed)
+    with pytest.raises(CourseError, match=r"here: bwrap: No permission\. See its page\. The sandbox"):
+        bubblewrap.try_out()
+
+
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
     if WHY_NOT is None:

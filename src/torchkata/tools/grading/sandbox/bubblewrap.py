@@ -78,7 +78,7 @@ def try_out() -> None:
     )
     if tried.returncode:
         last = next(iter(tried.stderr.strip().splitlines()[-1:]), "it gives no reason")
-        raise CourseError(f"The sandbox for submissions does not work here: {last}. {NAMESPACES}")
+        raise CourseError(f"The sandbox for submissions does not work here: {last.rstrip('.')}. {NAMESPACES}")
 
 
 def _user() -> list[str]:
