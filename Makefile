@@ -10,6 +10,8 @@ LEARNING := $(VENV)/.installed-lab
 ALL := $(VENV)/.installed
 EXTENT ?= $(if $(CHAPTER),thorough,sample)
 PYTEST := $(BIN)/python -m pytest -n 5 --no-loadscope-reorder --by-group --nbval
+# else each of a test run's many processes compiles the course anew
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: install lab test test-all replay versions colab build site links bench lint release lock clean
 .NOTPARALLEL:
