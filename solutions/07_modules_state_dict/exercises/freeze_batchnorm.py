@@ -8,8 +8,9 @@
 #
 # **Contract**
 #
-# - Freezes every batch-norm layer (BatchNorm1d, 2d, 3d, SyncBatchNorm and classes derived from them) at any depth,
-#   including the model itself, and returns how many there are. A layer with several names is one layer.
+# - Freezes every batch-norm layer (BatchNorm1d, 2d, 3d, SyncBatchNorm and classes derived from them, which contain no
+#   other layers) at any depth, including the model itself, and returns how many there are. A layer with several names
+#   is one layer.
 # - A frozen layer never changes its running statistics and num_batches_tracked, and always normalises with the running
 #   statistics, even after later calls of `train()` on the model or on any part of it. Its weight and bias have
 #   requires_grad False. Its `train()` and `eval()` still return the layer. A layer without running statistics is also

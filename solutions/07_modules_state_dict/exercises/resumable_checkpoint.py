@@ -12,6 +12,7 @@
 # - `save_checkpoint(path, …, epoch)` is called at the end of epoch `epoch`. Newly built objects (another seed, the same
 #   classes) continue bit for bit after `load_checkpoint`: weights, Adam's moments, learning rate, dropout masks and
 #   shuffling (torch's global CPU generator). Saving does not affect the run that saves.
+# - `path` ends in `.pt`. It may also be a file name without a folder, such as `"run.pt"`.
 # - `load_checkpoint` returns the epoch to continue *with*, which is the saved epoch plus 1. Train/eval flags stay as
 #   they are, the model's parameters stay the same objects, and the optimizer still has them.
 # - The file contains only tensors and plain containers: a bare `torch.load(path)` opens it on the machine that wrote
@@ -447,7 +448,7 @@ with check("resumable-checkpoint") as test:
     seen = observe_scenario(over_an_old_one, save_checkpoint, load_checkpoint, False)
     seen.that(seen["there"] and not seen["gaps"], never_gone, stage="rule")
 
-    def on_another_disk(save, load):
+    def on_another_disk(save, load, path=None):
         """Save twice into a folder that is a disk of its own: nothing can be renamed into it from outside."""
         moves = {name: getattr(os, name) for name in ("replace", "rename")}
 
@@ -460,7 +461,7 @@ with check("resumable-checkpoint") as test:
             return move
 
         with TemporaryDirectory() as folder:
-            path, run, other = f"{folder}/run.pt", new_run(), new_run(2.0)
+            path, run, other = path or f"{folder}/run.pt", new_run(), new_run(2.0)
             save(path, *new_run(4.0), 3)
             old = os.stat(path).st_ino
             for name in moves:
@@ -473,21 +474,39 @@ with check("resumable-checkpoint") as test:
             facts = {"in place": os.stat(path).st_ino == old, "epoch": load(path, *other)}
             return facts | {"run": facts_of(run), "other": facts_of(other)}
 
-    test.hidden("a folder on a disk of its own; the old file is replaced, not written over")
-    seen = observe_scenario(on_another_disk, save_checkpoint, load_checkpoint).expecting(
-        mistake(
-            "The temporary file was in another folder, which may be on another disk, and renaming works only within "
-            "one disk: put it next to the checkpoint.",
-            raises="cross-device",
+    def by_its_name(save, load):
+        """Do the same in the working directory, where the path is the name of the file alone."""
+        before = os.getcwd()
+        with TemporaryDirectory() as folder:
+            os.chdir(folder)
+            try:
+                return on_another_disk(save, load, "run.pt")
+            finally:
+                os.chdir(before)
+
+    for idea, scenario in (
+        ("a folder on a disk of its own; the old file is replaced, not written over", on_another_disk),
+        ("a path without a folder", by_its_name),
+    ):
+        test.hidden(idea)
+        seen = observe_scenario(scenario, save_checkpoint, load_checkpoint).expecting(
+            mistake(
+                "The temporary file was in another folder, which may be on another disk, and renaming works only "
+                "within one disk: put it next to the checkpoint.",
+                raises="cross-device",
+            ),
+            mistake(
+                'os.path.dirname("run.pt") is "", and no folder has that name. Use `Path(path).parent`, which is `.`.',
+                raises="FileNotFoundError.*: ''$",
+            ),
         )
-    )
-    seen.that(
-        not seen["in place"],
-        "The old checkpoint was overwritten in place: for a while neither it nor the new one is complete. Write a "
-        "file next to it, then os.replace.",
-        stage="rule",
-    )
-    seen.that(seen["other"] == seen["run"] and seen["epoch"] == 8, "The second checkpoint is not what was loaded.")
+        seen.that(
+            not seen["in place"],
+            "The old checkpoint was overwritten in place: for a while neither it nor the new one is complete. Write a "
+            "file next to it, then os.replace.",
+            stage="rule",
+        )
+        seen.that(seen["other"] == seen["run"] and seen["epoch"] == 8, "The second checkpoint is not what was loaded.")
 
     test.hidden("a second save whose file can't be renamed")
     seen = observe_scenario(over_an_old_one, save_checkpoint, load_checkpoint, True)

@@ -283,8 +283,12 @@ with check("sinusoidal-positions") as test:
         """What hangs on a module beside what nn.Module itself keeps there."""
         return [kept for name, kept in vars(module).items() if name not in vars(nn.Module())]
 
+    def plain_tensors(module):
+        """The tensors among a module's plain attributes."""
+        return [kept for kept in attributes_of(module) if isinstance(kept, Tensor)]
+
     def where_it_lives(answer, sizes):
-        """List what the module has registered, before and after a cast and a move."""
+        """List what the module has registered, before and after a cast and a move of a model that contains it."""
         module = answer(*sizes)
         facts = {
             "module": isinstance(module, nn.Module),
@@ -294,11 +298,16 @@ with check("sinusoidal-positions") as test:
             "unmade": all(buffer is None for buffer in module._buffers.values()) and len(module._buffers) > 0,
             "tracked": any(buffer.requires_grad for buffer in module.buffers()),
             "plain": any(isinstance(kept, (Tensor, list, tuple, dict)) for kept in attributes_of(module)),
+            "own": any(name in vars(answer) for name in ("to", "double")),
         }
-        module.double()
+        model = nn.Sequential(module)
+        model.double()
         facts["dtypes"] = sorted({str(b.dtype) for b in module.buffers() if b.is_floating_point() or b.is_complex()})
-        module.to("meta")
+        model.to("meta")
         facts["devices"] = sorted({buffer.device.type for buffer in module.buffers()})
+        moved = [kept for kept in plain_tensors(module) if kept.is_meta and kept.dtype == torch.float64]
+        facts["moved by hand"] = sum(kept.numel() for kept in moved)  # the module's own _apply can do so
+        facts["tracked"] |= any(kept.requires_grad for kept in moved)
         return facts
 
     trained = (
@@ -315,23 +324,28 @@ with check("sinusoidal-positions") as test:
     made_later = mistake(
         "The table of max_len rows and d_model columns is made once, in __init__.", when=lambda seen: seen["unmade"]
     )
+    alone = mistake(
+        "A model that contains your module never calls the `double()` or `to()` of your class, so the table stays "
+        "where it is. Register it as a buffer.",
+        when=lambda seen: seen["plain"] and seen["own"],
+    )
     stayed = mistake(not_moved, when=lambda seen: seen["plain"])
+    size = seen["buffers"] or seen["moved by hand"]
     seen.that(
-        seen["buffers"] > 0,
+        size > 0,
         "The table is in no buffer: make it once, in __init__, and register it there.",
         made_later,
+        alone,
         stayed,
         stage="device",
     )
-    seen.that(
-        seen["buffers"] >= 60, "The table of max_len rows and d_model columns is made once, in __init__.", stage="rule"
-    )
+    seen.that(size >= 60, "The table of max_len rows and d_model columns is made once, in __init__.", stage="rule")
     complex_table = mistake(
         "`double()` leaves complex buffers as they are, so your table is still complex64. Register the sines and "
         "cosines as real numbers.",
         when=lambda seen: "torch.complex64" in seen["dtypes"],
     )
-    follows = seen["dtypes"] == ["torch.float64"] and seen["devices"] == ["meta"]
+    follows = not seen["buffers"] or (seen["dtypes"] == ["torch.float64"] and seen["devices"] == ["meta"])
     seen.that(follows, not_moved, complex_table, stage="device")
     seen.that(not seen["tracked"], "The table must not require grad.", stage="gradient")
 
@@ -423,9 +437,9 @@ with check("sinusoidal-positions") as test:
     )
 
     def without_its_buffer(answer, x):
-        """Cast a module to float64, set its buffers to 0 and call it with x."""
+        """Cast a module to float64, set its buffers, or the table in its attributes, to 0 and call it with x."""
         module = answer(6, 12).double()
-        for buffer in module.buffers():
+        for buffer in list(module.buffers()) or plain_tensors(module):
             buffer.zero_()
         return module(x)
 

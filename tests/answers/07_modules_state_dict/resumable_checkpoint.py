@@ -618,3 +618,37 @@ def save_checkpoint(path, model, optimizer, scheduler, epoch):
     except Exception:
         temporary.unlink(missing_ok=True)
         raise
+
+
+# %% right: another ending for the temporary name
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    temporary = Path(path).with_suffix(".tmp")
+    try:
+        torch.save(parts(model, optimizer, scheduler, epoch), temporary)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+# %% wrong: the system's folder where the path has no folder
+# says: The temporary file was in another folder
+# earns: 2 of 3
+# caught: hidden
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    with tempfile.NamedTemporaryFile(dir=os.path.dirname(path) or None, delete=False) as file:
+        try:
+            torch.save(parts(model, optimizer, scheduler, epoch), file)
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
+
+
+# %% wrong: makes the folder, which may be named ''
+# says: os.path.dirname("run.pt") is "", and no folder has that name
+# earns: 2 of 3
+# caught: hidden
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    write(parts(model, optimizer, scheduler, epoch), path)

@@ -722,3 +722,43 @@ class SinusoidalPositions(Base):
     def rows(self, x):
         table = self.pe[: x.shape[1]]
         return torch.stack([table.imag, table.real], -1).flatten(1)[:, : self.d].to(x.dtype)
+
+
+# %% right: a plain attribute that the module's own _apply moves and casts
+class SinusoidalPositions(Base):
+    def keep(self, table):
+        self.pe = table
+
+    def _apply(self, fn, recurse=True):
+        super()._apply(fn, recurse)
+        self.pe = fn(self.pe)
+        return self
+
+
+# %% wrong: a plain attribute, moved by double and to of the module alone
+# says: A model that contains your module never calls the `double()` or `to()` of your class
+# earns: 1 of 2
+class SinusoidalPositions(Base):
+    def keep(self, table):
+        self.pe = table
+
+    def double(self):
+        self.pe = self.pe.double()
+        return super().double()
+
+    def to(self, *args, **kwargs):
+        self.pe = self.pe.to(*args, **kwargs)
+        return super().to(*args, **kwargs)
+
+
+# %% wrong: a plain attribute that requires grad, moved by _apply
+# says: The table must not require grad.
+# earns: 1 of 2
+class SinusoidalPositions(Base):
+    def keep(self, table):
+        self.pe = table.requires_grad_()
+
+    def _apply(self, fn, recurse=True):
+        super()._apply(fn, recurse)
+        self.pe = fn(self.pe).detach().requires_grad_()
+        return self
