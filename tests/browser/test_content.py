@@ -6,9 +6,9 @@ import itertools
 import shutil
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 
 from tests import ROOT
+from tests.axe import faults_in
 from torchkata.tools.course import chapters
 from torchkata.tools.placing import here
 
@@ -42,10 +42,4 @@ def test_axe_finds_nothing_in_a_chapter(open_notebook, page, lab, name):
         page.evaluate(PUT_ON, theme)
         page.evaluate(TRUST, trust)
         page.evaluate(UNFOLD)
-        found = Axe().run(page, context=PARTS).response["violations"]
-        assert [fault(one) for one in found] == [], (theme, trust)
-
-
-def fault(found):
-    """What is wrong, and the first places where it is."""
-    return found["id"], len(found["nodes"]), [node["html"][:150] for node in found["nodes"]][:3]
+        assert faults_in(page, PARTS) == [], (theme, trust)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.axe import faults_in
 from torchkata.facts.collection import chapter_names
 
 if TYPE_CHECKING:
@@ -128,16 +129,13 @@ def test_a_phone_does_not_scroll_sideways(page: Page, address: str, name: str):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_axe_finds_nothing(page: Page, address: str, name: str, scheme: str):
-    from axe_playwright_python.sync_playwright import Axe
-
     page.emulate_media(color_scheme=scheme)
     page.goto(f"{address}{name}.html")
     page.evaluate("document.querySelectorAll('details').forEach((fold) => (fold.open = true))")
     for size in (WIDE, NARROW):
         page.set_viewport_size(size)
         page.wait_for_timeout(100)  # until what scrolls now has been noticed
-        found = Axe().run(page).response["violations"]
-        assert [(fault["id"], [node["target"] for node in fault["nodes"]][:3]) for fault in found] == [], size
+        assert faults_in(page) == [], size
 
 
 # what is wrong with the pictures of a page on a phone: too small words, low controls, what leaves the screen without a
