@@ -262,6 +262,17 @@ with check("find-bad-labels") as test:
         *known,
     )
     seen.returns(reference(huge, 3))
+    for ignored in (2**24, 2**53):
+        seen = observe(bad_labels, torch.tensor([ignored + 1, 1, ignored]), 3, ignore_index=ignored).expecting(
+            mistake(
+                "A label next to ignore_index was taken for ignore_index itself: a float format rounds large integers. "
+                "Compare in int64.",
+                stage="shape",
+                when=lambda seen: len(seen.value) == 0,
+            ),
+            *known,
+        )
+        seen.returns(torch.tensor([[0]]))
 
     test.hidden("random labels")
     g = torch.Generator().manual_seed(7)

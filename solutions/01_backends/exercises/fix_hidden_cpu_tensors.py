@@ -12,7 +12,8 @@
 #   a larger model), forward works and returns a tensor with the *parameters'* device and dtype. If x is on another
 #   device or has another dtype, it is converted first; x itself is not changed. On the CPU in float32 the numbers are
 #   those of the given code, and gradients reach x and the weights.
-# - No device is named in the class, and no global default (device, dtype) is changed.
+# - No device is named in the class, and no global default (device, dtype) is changed, not even while forward runs
+#   (though a `with device:` block is fine).
 # - Old checkpoints still load: the keys of `state_dict()` and the parameters are still those of the GRU cell.
 # - T = 0 gives an empty (0, B, d_hid) tensor with that device and dtype.
 #
@@ -345,6 +346,10 @@ with check("fix-hidden-cpu-tensors") as test:
         "There are other parameters than those of the GRU cell: old checkpoints no longer match.",
         mistake(
             "The offsets became a parameter: they would be trained, and checkpoints no longer match.",
+            when=lambda seen: len(extra) == 1 and extra[0] in seen["tracked"],
+        ),
+        mistake(
+            "The offsets became a parameter: parameters are saved, so old checkpoints no longer match.",
             when=lambda seen: len(extra) == 1,
         ),
     )
@@ -394,6 +399,11 @@ with check("fix-hidden-cpu-tensors") as test:
     seen.that(
         all(noted == seen.value[0] for noted in seen.value),
         "A global default was changed to make it fit; every other module in the program now sees it.",
+        mistake(
+            "A global default was changed while forward ran, and put back afterwards. Until then it is the default of "
+            "all other code too, and the dtype even of other threads. Pass device and dtype to what makes the tensor.",
+            when=lambda seen: seen.value[-1] == seen.value[0],
+        ),
     )
 
     too_short = mistake(
@@ -490,6 +500,25 @@ with check("fix-hidden-cpu-tensors") as test:
     test.hidden("a gradient reaches x through the move")
     by_float, by_double = observe_scenario(reached, Tagger, some_x).value
     seen.that(by_double or not by_float, "Where x is converted it leaves the autograd graph: no gradient reaches it.")
+
+    def built(Tagger):
+        """Build a tagger where `meta` is the default device: which functions make tensors on the CPU there?"""
+        with torch.device("meta"), Products() as products:
+            try:
+                Tagger(5, 4)
+            except Exception:
+                return []  # that it works on meta is asked of a tagger that was moved there
+        makers = ("arange", "linspace", "zeros", "ones", "full")
+        return sorted({name for name, device, _ in products.made if device == "cpu" and name in makers})
+
+    test.hidden("no device is named where a tagger is built")
+    seen = observe_scenario(built, Tagger)
+    makers = ", ".join(f"`{name}`" for name in seen.value)
+    seen.that(
+        not seen.value,
+        f"A device is named in the class: {makers} made a tensor on the CPU inside `with torch.device('meta')`, where "
+        "everything that names no device is made on meta.",
+    )
 
     def inside(Tagger, x):
         """Move a larger model with a tagger in it to meta, call the tagger, and note where tensors are produced."""

@@ -9,8 +9,8 @@
 # **Contract**
 #
 # - Return the same structure with every tensor on `device`. Structures are dict (and OrderedDict), list, tuple and
-#   namedtuple, nested to any depth; keep their types, keys and order. Other containers don't occur, nor do subclasses
-#   that can't be created from their items alone, such as a defaultdict or a PackedSequence.
+#   namedtuple, nested to any depth; keep their types, keys and order. Other containers don't occur, nor do other
+#   subclasses of these, such as a defaultdict, a PackedSequence or a `class Batch(dict)`.
 # - Parameters and other subclasses of Tensor also count as tensors.
 # - Everything else (numbers, strings, None, other objects, even those that have their own `.to`) is passed through as
 #   the same object, unchanged.
@@ -178,26 +178,32 @@ with check("move-batch") as test:
     def in_place(move, device):
         """Move tensors that are on the device already: what comes back as another object, what on another device?"""
         x, y = torch.ones(2, 3, device=device), torch.zeros(2, dtype=torch.int64, device=device)
-        batch = {"x": x, "y": [y, (x.t(), y[:1])], "long text": "a text of some length"}
+        batch = {"x": x, "y": [y, (x.t(), y[:1])], "of one shape": [x + 1, x + 2], "long text": "a text of some length"}
         old, new = leaves(batch), leaves(move(batch, device))
         others = [b for a, b in zip(old, new, strict=False) if a is not b]
         return {
             "leaves": len(new),
             "elsewhere": sum(isinstance(b, Tensor) and b.device.type != device for b in new),
             "new objects": [type(b).__name__ for b in others],
+            "another of the batch": {*map(id, new)} < {*map(id, old)},
         }
 
     def judge_in_place(device):
         """Judge that nothing is copied that is on the device already."""
         observe_scenario(in_place, move, device).returns(
-            {"leaves": 5, "elsewhere": 0, "new objects": []},
+            {"leaves": 7, "elsewhere": 0, "new objects": [], "another of the batch": False},
             mistake(
                 "These tensors came back on another device than the one that was asked for.",
                 when=lambda seen: seen["elsewhere"],
             ),
             mistake(
+                "In place of a tensor, another one of the batch came back. Tensors that share their memory are still "
+                "different tensors (here x and x.t()): return each one itself.",
+                when=lambda seen: seen["leaves"] == 7 and seen["another of the batch"],
+            ),
+            mistake(
                 "The tensor was on that device already, yet you made a copy; `.to` alone returns the same object then.",
-                when=lambda seen: seen["leaves"] == 5 and {*seen["new objects"]} <= {"Tensor", "Parameter"},
+                when=lambda seen: seen["leaves"] == 7 and {*seen["new objects"]} <= {"Tensor", "Parameter"},
             ),
             because="What came back is not the batch that went in: {detail}.",
         )
@@ -232,6 +238,7 @@ with check("move-batch") as test:
             "no tensor": {"n": 3, "flag": True, "name": "abc", "none": None, "rate": 0.5},
             "an array of NumPy's": {"ids": torch.arange(3).numpy(), "x": x},
             "a parameter and a subclass": [nn.Parameter(x.clone()), x.as_subclass(Image)],
+            "a list of floats and labels of one shape": [x, x.long()],
         }
 
     class Image(Tensor):
@@ -257,7 +264,7 @@ with check("move-batch") as test:
         return (
             mistake(
                 "An array of NumPy's is no tensor: it is passed through as it is.",
-                when=lambda seen: "ndarray" in kinds and not as_wanted(seen, "types"),
+                when=lambda seen: "ndarray" in kinds and (seen.error_text or not as_wanted(seen, "types")),
             ),
             mistake(
                 "A parameter, or another subclass of Tensor, is also a tensor (isinstance says so), so it must move.",
@@ -273,7 +280,21 @@ with check("move-batch") as test:
                 "An OrderedDict is a dict too (isinstance says so), and comes back as one, its tensors moved.",
                 when=lambda seen: "OrderedDict" in kinds and not as_wanted(seen, "types", "devices"),
             ),
-            mistake("A batch may be a single thing, which is no structure: {detail}.", stage="raised"),
+            mistake(
+                "Keys need not be strings: build the dict from pairs, not with `**`.",
+                raises="keywords must be strings",
+            ),
+            mistake(
+                "A batch may be a single thing, which is no structure: {detail}.",
+                stage="raised",
+                when=lambda seen: wanted["types"]["batch"] not in ("dict", "OrderedDict", "list", "tuple", "Pair"),
+            ),
+            mistake(
+                "This tensor came back with another dtype or shape, and moving changes neither: {detail}.",
+                when=lambda seen: (
+                    as_wanted(seen, "types", "devices", "keys") and not as_wanted(seen, "dtypes", "shapes")
+                ),
+            ),
         )
 
     for name, batch in batches().items():
@@ -340,20 +361,22 @@ with check("move-batch") as test:
         return any(getattr(node, "variable", None) is leaf for node in nodes)
 
     def in_the_graph(move):
-        """Move a leaf and a result computed from it: do they still belong to the graph?"""
-        leaf = torch.ones(3, requires_grad=True)
-        result = leaves(move([leaf, (leaf * 2,), torch.ones(3)], "meta"))
+        """Move a leaf, a result computed from it, and a parameter: do they still belong to the graph?"""
+        leaf, weight = torch.ones(3, requires_grad=True), nn.Parameter(torch.ones(2, 2))
+        result = leaves(move([leaf, (leaf * 2,), torch.ones(3), weight], "meta"))
         return {
             "requires grad": [getattr(tensor, "requires_grad", None) for tensor in result],
-            "reaches the leaf": [comes_from(tensor, leaf) for tensor in result],
+            "reaches the leaf": [comes_from(tensor, leaf) for tensor in result[:3]],
+            "reaches the parameter": [comes_from(tensor, weight) for tensor in result[3:]],
             "leaf still requires grad": leaf.requires_grad,
         }
 
     test.hidden("a moved tensor still belongs to the graph")
     observe_scenario(in_the_graph, move).returns(
         {
-            "requires grad": [True, True, False],
+            "requires grad": [True, True, False, True],
             "reaches the leaf": [True, True, False],
+            "reaches the parameter": [True],
             "leaf still requires grad": True,
         },
         mistake(
@@ -361,11 +384,20 @@ with check("move-batch") as test:
             when=lambda seen: not seen["leaf still requires grad"],
         ),
         mistake(
+            "The moved Parameter is a new one, a leaf of its own, so no gradient reaches the one in the batch: return "
+            "what `.to` gives.",
+            when=lambda seen: (
+                seen["requires grad"] == [True, True, False, True]
+                and seen["reaches the leaf"] == [True, True, False]
+                and seen["reaches the parameter"] == [False]
+            ),
+        ),
+        mistake(
             "The moved tensor left the autograd graph: `.data`, `.detach()`, torch.tensor(...) or torch.no_grad() cuts "
             "it off.",
-            when=lambda seen: len(seen["requires grad"]) == 3 and None not in seen["requires grad"],
+            when=lambda seen: len(seen["requires grad"]) == 4 and None not in seen["requires grad"],
         ),
-        because="These are not the three tensors that went in: {detail}.",
+        because="These are not the four tensors that went in: {detail}.",
     )
 
     def other_objects(move):

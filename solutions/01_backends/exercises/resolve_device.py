@@ -17,8 +17,9 @@
 #   index get the index `current`; the CPU and `meta`, even if written as `cpu:0` or `meta:0`, have no index; `meta`
 #   always exists.
 # - What cannot work here raises ValueError with the spec in its message: an unknown kind, a kind with no device, an
-#   index that is too large or negative. A device that was asked for is never replaced by the CPU. (Indices are at most
-#   127; torch keeps them in 8 bits, so that it reads "cuda:257" as cuda:1.)
+#   index that is no number, too large or negative. A device that was asked for is never replaced by the CPU. (Indices
+#   are at most 127; torch keeps them in 8 bits, so that it reads "cuda:257" as cuda:1. Strings such as "cuda:",
+#   "cuda:01" and "cpu:x" don't occur.)
 # - Strings and torch.device objects are accepted. Don't call `torch.cuda` or `torch.accelerator`, and don't change
 #   `counts` or the default device.
 #
@@ -209,7 +210,8 @@ with check("resolve-device") as test:
             return str(error)
 
     test.hidden("the message names the spec")
-    for spec, counts in (("gpu", {"cuda": 2}), ("xpu", {"cuda": 2}), ("cuda:7", {"cuda": 2}), ("mps:1", {"mps": 1})):
+    two_cards = [(spec, {"cuda": 2}) for spec in ("gpu", "xpu", "cuda:7", "cuda:x")]
+    for spec, counts in (*two_cards, ("mps:1", {"mps": 1})):
         seen = observe_scenario(refused, resolve_device, spec, counts)
         seen.that(spec in str(seen.value), "The message must name the spec that the caller asked for.", stage="rule")
     ### END HIDDEN TESTS
@@ -334,6 +336,8 @@ with check("resolve-device") as test:
                 setattr(place, name, listening(f"{place.__name__}.{name}", function))
             for spec, counts in (("cuda", {"cuda": 1}), (None, {"cuda": 2}), (None, {}), ("meta", {})):
                 resolve_device(spec, counts)
+            with torch.device("meta"):
+                beside = str(resolve_device(None, {}))
             for spec, counts in (("cuda", {}), ("cuda:7", {"cuda": 2}), ("gpu", {"cuda": 2})):
                 try:
                     resolve_device(spec, counts)
@@ -342,7 +346,12 @@ with check("resolve-device") as test:
         finally:
             for place, name, function in kept:
                 setattr(place, name, function)
-        return {"asked": sorted(set(asked) - {""}), "default device": [before, str(torch.get_default_device())]}
+        after = str(torch.get_default_device())
+        return {
+            "asked": sorted(set(asked) - {""}),
+            "default device": [before, after],
+            "where meta is the default": beside,
+        }
 
     test.hidden("the default device stays, and torch.cuda and torch.accelerator are not asked")
     seen = observe_scenario(side_effects, resolve_device)
@@ -352,5 +361,11 @@ with check("resolve-device") as test:
         not seen["asked"],
         "torch.cuda or torch.accelerator was asked, but `counts` and `current` say all that is needed.",
         stage="rule",
+    )
+    seen.that(
+        seen["where meta is the default"] == "cpu",
+        "You took the default device where there is no accelerator. It may be another one (here `meta`, by a `with "
+        "torch.device(...)`), and asked for is the CPU.",
+        stage="value",
     )
     ### END HIDDEN TESTS

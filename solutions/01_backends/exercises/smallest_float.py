@@ -287,6 +287,22 @@ with check("smallest-float") as test:
     judge(torch.tensor([257.0, 70000.0]), 1 / 256, torch.bfloat16)
     judge(torch.tensor([1 + 2**-12], dtype=double), 2.0**-12, torch.float16)
     judge(torch.tensor([1 + 2**-12], dtype=double), 2.0**-13, torch.float32)
+
+    test.hidden("an element that grows: the error counts relative to the element itself")
+    converted = mistake(
+        "The error was taken relative to the converted number, which is larger here. torch.allclose(a, b) and its kin "
+        "measure against b: there goes x itself.",
+        gives=torch.float16,
+    )
+    judge(torch.tensor([1.5 * 2**-25]), 0.3, torch.bfloat16, converted)
+
+    test.hidden("a tolerance of 2: a number may become zero, but not inf")
+    no_more = mistake(
+        "A number that becomes 0 has a relative error of 1, and a tolerance of 2 lets it become 0.",
+        gives=torch.bfloat16,
+    )
+    judge(torch.tensor([1e-30]), 2.0, torch.float16, no_more)
+    judge(torch.tensor([70000.0]), 2.0, torch.bfloat16)
     ### END HIDDEN TESTS
 
 # %% check="smallest-float" points=1
@@ -333,14 +349,6 @@ with check("smallest-float") as test:
     judge(torch.tensor([math.inf]), 1e-3, torch.float16, allowed)
     judge(torch.tensor([math.inf, 1.0001]), 1e-5, torch.float32)
     judge(torch.tensor([math.nan, 70000.0]), 1e-2, torch.bfloat16)
-
-    test.hidden("an element that grows: the error counts relative to the element itself")
-    converted = mistake(
-        "The error was taken relative to the converted number, which is larger here. torch.allclose(a, b) and its kin "
-        "measure against b: there goes x itself.",
-        gives=torch.float16,
-    )
-    judge(torch.tensor([1.5 * 2**-25]), 0.3, torch.bfloat16, converted)
 
     test.hidden("empty and not contiguous tensors")
     empty = mistake("An empty tensor fits float16.", stage=("raised", "value"))

@@ -414,3 +414,23 @@ def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels)
     bad = (wide < 0) | (wide >= num_classes)
     return (bad & ((wide != ignore_index) | (wide == num_classes))).nonzero()
+
+
+# %% wrong: compares in float32
+# says: A label next to ignore_index was taken for ignore_index itself
+# earns: 1 of 2
+# corner: beyond 2**24
+# caught: hidden
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = checked(labels).float()
+    return (((wide < 0) | (wide >= num_classes)) & (wide != ignore_index)).nonzero()
+
+
+# %% wrong: compares in float64
+# says: A label next to ignore_index was taken for ignore_index itself
+# earns: 1 of 2
+# corner: beyond 2**24
+# caught: hidden
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = checked(labels).double()
+    return (((wide < 0) | (wide >= num_classes)) & (wide != ignore_index)).nonzero()

@@ -240,7 +240,7 @@ class Tagger(Base):
 
 
 # %% wrong: makes the offsets an untrained nn.Parameter
-# says: The offsets became a parameter: they would be trained, and checkpoints no longer match.
+# says: The offsets became a parameter: parameters are saved, so old checkpoints no longer match.
 # earns: 2 of 3
 # caught: hidden
 class Tagger(Base):
@@ -525,7 +525,7 @@ class Tagger(Base):
 
 
 # %% wrong: sets the default dtype for the time of forward
-# says: A global default was changed to make it fit; every other module in the program now sees it.
+# says: A global default was changed while forward ran, and put back
 # earns: 2 of 3
 # corner: caller's modes
 # caught: hidden
@@ -670,3 +670,27 @@ class Tagger(nn.Module):
             outs.append(h)
         out = torch.stack(outs) if outs else h.new_zeros(0, *h.shape)
         return out.to(self.widest)
+
+
+# %% wrong: names the CPU when the offsets are made
+# says: A device is named in the class: `arange` made a tensor on the CPU
+# earns: 2 of 3
+# caught: hidden
+class Tagger(Base):
+    def make_offset(self, max_len):
+        self.register_buffer("offset", torch.sin(torch.arange(max_len, device="cpu").float()), persistent=False)
+
+
+# %% right: offsets from NumPy
+class Tagger(Base):
+    def make_offset(self, max_len):
+        import numpy
+
+        table = numpy.sin(numpy.arange(max_len)).astype("float32")
+        self.register_buffer("offset", torch.from_numpy(table), persistent=False)
+
+
+# %% right: offsets as numbers that were computed by torch
+class Tagger(Base):
+    def make_offset(self, max_len):
+        self.offset = torch.arange(max_len).double().sin().tolist()

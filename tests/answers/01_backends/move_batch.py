@@ -532,7 +532,7 @@ def move(batch, device):
 
 
 # %% wrong: only what is trained goes on beside a result
-# says: These are not the three tensors that went in:
+# says: These are not the four tensors that went in:
 # earns: 2 of 3
 # caught: hidden
 def move(batch, device):
@@ -563,3 +563,74 @@ def move(batch, device):
     if isinstance(batch, Tensor):
         return batch.to("cuda:0" if device.strip() == "cuda" else device)
     return rest(batch, device, move)
+
+
+# %% wrong: a moved parameter is a new parameter
+# says: The moved Parameter is a new one, a leaf of its own
+# earns: 2 of 3
+# caught: hidden
+def move(batch, device):
+    if isinstance(batch, torch.nn.Parameter) and batch.device != torch.device(device):
+        return torch.nn.Parameter(batch.to(device), batch.requires_grad)
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    return rest(batch, device, move)
+
+
+# %% wrong: lists of one shape are moved as one tensor
+# says: The tensor was on that device already, yet you made a copy
+# earns: 2 of 3
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    if isinstance(batch, list) and batch and all(isinstance(item, Tensor) for item in batch):
+        if len({item.shape for item in batch}) == 1:
+            return list(torch.stack(batch).to(device))
+    return rest(batch, device, move)
+
+
+# %% wrong: lists of one shape are moved as one tensor, if they have to move
+# says: This tensor came back with another dtype or shape
+# earns: 2 of 3
+# caught: hidden
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    if isinstance(batch, list) and batch and all(isinstance(item, Tensor) for item in batch):
+        if len({item.shape for item in batch}) == 1 and batch[0].device != torch.device(device):
+            return list(torch.stack(batch).to(device))
+    return rest(batch, device, move)
+
+
+# %% wrong: dicts are built from keyword arguments
+# says: Keys need not be strings: build the dict from pairs, not with `**`.
+# earns: 2 of 3
+# caught: hidden
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return type(batch)(**{key: move(value, device) for key, value in batch.items()})
+    return rest(batch, device, move)
+
+
+# %% wrong: refuses what it does not know
+# says: An array of NumPy's is no tensor: it is passed through as it is.
+# earns: 2 of 3
+# caught: hidden
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    if isinstance(batch, (dict, list, tuple, str, int, float)) or batch is None:
+        return rest(batch, device, move)
+    raise TypeError(f"cannot move {type(batch)}")
+
+
+# %% wrong: one tensor for all that begin at the same address
+# says: In place of a tensor, another one of the batch came back
+# earns: 2 of 3
+def move(batch, device, cache=None):
+    cache = {} if cache is None else cache
+    if isinstance(batch, Tensor):
+        return cache.setdefault(batch.data_ptr(), batch.to(device))
+    return rest(batch, device, lambda item, device: move(item, device, cache))

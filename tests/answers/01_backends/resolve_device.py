@@ -1,4 +1,4 @@
-# corners: zeros, second name, chance order
+# corners: zeros, second name, chance order, caller's modes
 
 import torch
 
@@ -677,4 +677,43 @@ def resolve_device(spec, counts, current=0):
         index = counts[best] - 1
     if not 0 <= index < counts.get(device.type, 0):
         raise ValueError(str(spec))
+    return torch.device(device.type, index)
+
+
+# %% wrong: int() complains of the index, not of the spec
+# says: The message must name the spec that the caller asked for.
+# earns: 2 of 3
+# caught: hidden
+def resolve_device(spec, counts, current=0):
+    if spec is None:
+        return torch.device(first_kind(counts), current) if any(counts.values()) else torch.device("cpu")
+    kind, _, index = str(spec).partition(":")
+    if kind in ("cpu", "meta"):
+        return torch.device(kind)
+    if kind not in KINDS or not counts.get(kind, 0):
+        raise ValueError(f"device {spec} is not available")
+    number = int(index) if index else current
+    if not 0 <= number < counts[kind]:
+        raise ValueError(f"device {spec}: index out of range")
+    return torch.device(kind, number)
+
+
+# %% wrong: the default device where there is no accelerator
+# says: You took the default device where there is no accelerator
+# earns: 2 of 3
+# corner: caller's modes
+# caught: hidden
+def resolve_device(spec, counts, current=0):
+    if spec is None:
+        kind = first_kind(counts)
+        return torch.get_default_device() if kind == "cpu" else torch.device(kind, current)
+    try:
+        device = torch.device(spec)
+    except RuntimeError:
+        raise ValueError(f"{spec!r} is no device") from None
+    if device.type in ("cpu", "meta"):
+        return torch.device(device.type)
+    index = current if device.index is None else device.index
+    if index >= counts.get(device.type, 0):
+        raise ValueError(f"{spec} does not exist here")
     return torch.device(device.type, index)

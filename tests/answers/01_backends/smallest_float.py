@@ -485,3 +485,17 @@ def smallest_float(x, rtol):
         if back.isfinite().all() and (error <= rtol).all():
             return dtype
     return torch.float64
+
+
+# %% wrong: no tolerance lets a number become zero
+# says: A number that becomes 0 has a relative error of 1, and a tolerance of 2
+# earns: 1 of 2
+# caught: hidden
+def smallest_float(x, rtol):
+    wide = checked(x).double()
+    wide = wide[wide.isfinite()]
+    for dtype in FORMATS:
+        back = wide.to(dtype).double()
+        lost = ~back.isfinite() | (back == 0) & (wide != 0)
+        if not lost.any() and ((back - wide).abs() <= rtol * wide.abs()).all():
+            return dtype
