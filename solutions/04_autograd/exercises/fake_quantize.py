@@ -9,14 +9,14 @@
 #
 # **Contract**
 #
-# - Values: k · step, where k is `x / step` rounded to the nearest integer (halves go to the even integer, as in
-#   `torch.round`) and limited to -limit … limit. A value may differ from the exact one by rounding in the dtype of x,
-#   not by more. An infinite x becomes ±limit · step, and nan stays nan. You may assume that the dtype of x can
-#   represent limit · step (float16 ends at 65504).
+# - Values: k · step, where k is `x / step`, computed in the dtype of x or a wider one, rounded to the nearest integer
+#   (halves go to the even integer, as in `torch.round`) and limited to -limit … limit. A value may differ from k · step
+#   by rounding in the dtype of x, not by more. An infinite x becomes ±limit · step, and nan stays nan. You may assume
+#   that the dtype of x can represent limit · step (float16 ends at 65504).
 # - Gradient: the incoming gradient where |x / step| < limit, and 0 where |x / step| > limit. Where the two are equal,
 #   and for nan, either is fine. (Much code in use rounds first and compares the rounded number, so that the gradient
-#   still passes half a step beyond the limit. Here it must not.) Differentiating twice works, and the gradient doesn't
-#   depend on x, so the second derivative is 0. If x doesn't require grad, neither does the result.
+#   still passes half a step beyond the limit. Here it must not.) The gradient itself can be differentiated with
+#   respect to the incoming gradient, and it doesn't depend on x. If x doesn't require grad, neither does the result.
 # - x may have no dimensions or no elements, may be float16 or bfloat16, and is not changed. Raise ValueError if
 #   step <= 0 or limit < 1.
 #
@@ -232,6 +232,12 @@ with check("fake-quantize") as test:
         atol=0,
     )
 
+    def digits_of_float32(seen, x, step, limit):
+        """Whether float64 numbers are right to seven digits, and not to ten."""
+        exact = (x.double() / step).round().clamp(-limit, limit) * step
+        near, exactly = (torch.allclose(seen.value, exact.to(x.dtype), rtol=rtol, atol=0) for rtol in (1e-6, 1e-10))
+        return x.dtype == torch.float64 and near and not exactly
+
     generator = torch.Generator().manual_seed(3)
     many = torch.randn(4000, generator=generator, dtype=torch.float64) * 2
     for dtype, step, limit in [
@@ -250,6 +256,11 @@ with check("fake-quantize") as test:
         seen.returns(
             k * step,
             same_dtype,
+            mistake(
+                "The values have only the digits of float32, and x is float64: {detail}. Divide and round in the dtype "
+                "of x.",
+                when=lambda seen: digits_of_float32(seen, *seen.args),
+            ),
             because="The values are not exactly those of the grid: what is added on the tracked side must cancel "
             "to the last digit.",
             rtol=torch.finfo(dtype).eps,

@@ -473,6 +473,17 @@ def fake_quantize(x, step, limit):
     return on_grid + inside - inside.detach()
 
 
+# %% wrong: divides and rounds in float32
+# says: The values have only the digits of float32, and x is float64
+# earns: 1 of 2
+# caught: hidden
+def fake_quantize(x, step, limit):
+    refuse(step, limit)
+    on_grid = (x.detach().float() / step).round().clamp(-limit, limit).mul(step).to(x.dtype)
+    tracked = x.clamp(-limit * step, limit * step)
+    return tracked + (on_grid - tracked).detach()
+
+
 # %% wrong: the whole numbers as int8
 # says: A whole number of steps has wrapped around
 # earns: 1 of 2
