@@ -275,6 +275,11 @@ with check("lean-swiglu") as test:
         return list(torch.autograd.grad(total, (a, b, g), materialize_grads=True))
 
     in_place = mistake("The incoming gradient was changed in place.", raises="used in an in-place operation")
+    once = mistake(
+        "The second derivatives are 0 even for the incoming gradient: the gradients aren't connected to anything. "
+        "`once_differentiable` does this, whatever backward computes, so leave it out.",
+        when=lambda seen: not any(t.any() for t in seen.value),
+    )
     again = mistake(
         "`gradgradcheck` fails: {detail}. The backward must compute from the saved *inputs* with differentiable "
         "operations; a saved intermediate is a constant to it.",
@@ -287,7 +292,7 @@ with check("lean-swiglu") as test:
         "For float64 the gradients have only the digits of float32: {detail}. Compute in the dtype of a and b.",
         when=lambda seen: seen.looks_like(second),
     )
-    observe_scenario(twice, swiglu, a, b, g).returns(second, in_place, single, again, rtol=1e-8, atol=1e-10)
+    observe_scenario(twice, swiglu, a, b, g).returns(second, in_place, single, once, again, rtol=1e-8, atol=1e-10)
 
     test.hidden("the second derivatives for large numbers")
     large = torch.tensor([-1000.0, -100, -30, 30, 1000], dtype=torch.float64)

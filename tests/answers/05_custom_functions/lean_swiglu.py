@@ -356,7 +356,7 @@ def swiglu(a, b):
 
 
 # %% wrong: marked once_differentiable
-# says: `gradgradcheck` fails
+# says: `once_differentiable` does this, whatever backward computes, so leave it out.
 # earns: 1 of 2
 # caught: hidden
 class Once(Lean):

@@ -324,6 +324,30 @@ def log_cosh(x):
     return torch.where(x.abs() > 2, x.abs() - math.log(2), torch.log(torch.cosh(x.clamp(-2, 2))))
 
 
+# %% wrong: |x| - log 2 from 8 on, where the values are right to six digits
+# says: A shortcut for large |x| starts too early for the derivatives
+# earns: 1 of 2
+# caught: hidden
+def log_cosh(x):
+    far = x.abs() > 8
+    return torch.where(far, x.abs() - math.log(2), torch.log(torch.cosh(torch.where(far, 0.0, x))))
+
+
+# %% wrong: |x| - log 2 from 9.2 on
+# says: A shortcut for large |x| starts too early for the derivatives
+# earns: 1 of 2
+# caught: hidden
+def log_cosh(x):
+    far = x.abs() > 9.2
+    return torch.where(far, x.abs() - math.log(2), torch.log(torch.cosh(torch.where(far, 0.0, x))))
+
+
+# %% right: |x| - log 2 from 15 on
+def log_cosh(x):
+    far = x.abs() > 15
+    return torch.where(far, x.abs() - math.log(2), torch.log(torch.cosh(torch.where(far, 0.0, x))))
+
+
 # %% wrong: where over an overflowing branch
 # says: The first derivative is nan or wrong for large |x|
 # earns: 1 of 2
