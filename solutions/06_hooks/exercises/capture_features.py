@@ -13,8 +13,8 @@
 #   graph, and a dict `features` whose keys are exactly `names`.
 # - `features[name]` is a list with one tensor per call of the submodule called `name` (a dotted path; `""` means the
 #   model itself), in call order. If the submodule is never called, the list is empty. You may assume that these outputs
-#   are tensors, that no other hook replaces them, and that no name is given twice. If a submodule is registered under
-#   two names, either name works, and so do both.
+#   are tensors, that no other hook replaces them, that nobody has replaced the `forward` of a module, and that no name
+#   is given twice. If a submodule is registered under two names, either name works, and so do both.
 # - Every feature is a separate, detached copy, so later in-place operations don't change it.
 # - When the function returns, or the model's forward raises, the model has the same hooks and the same training mode as
 #   before. Exceptions from the model propagate.
@@ -522,6 +522,14 @@ with check("capture-features") as test:
         torch.manual_seed(7)
         return capture(Shared(), names, x)[1]
 
+    def overwritten(capture, x):
+        """Capture a layer under both of its names, and overwrite the features of one name."""
+        torch.manual_seed(7)
+        features = capture(Shared(), ["first", "second"], x)[1]
+        for entry in features["first"]:
+            entry.zero_()
+        return features["second"]
+
     test.hidden("a layer that has two names")
     torch.manual_seed(7)
     layer = nn.Linear(3, 3)
@@ -542,6 +550,11 @@ with check("capture-features") as test:
             ),
             because="A layer with two names is called under both of them: each has all of its calls.",
         )
+    observe_scenario(overwritten, capture_features, x).returns(
+        two_calls,
+        because="The two names of the layer share one copy: zero_() on the features of one name also changed those of "
+        "the other. Clone the output once for each name.",
+    )
 
     def under_no_grad(capture, x):
         """Capture features where the caller has switched gradients off."""

@@ -11,7 +11,8 @@
 #
 # - For each call of the module while the hook is registered, the gradient that the module passes back to its positional
 #   tensor inputs is multiplied by `factor`, which may be any number, including 0. The module's outputs (to the last
-#   bit), the gradients of its own parameters, and what reaches the same tensors by another path are unchanged.
+#   bit if its inputs are finite and none is -0.0), the gradients of its own parameters, and what reaches the same
+#   tensors by another path are unchanged.
 # - It works for one or several inputs. Inputs that need no gradient, and inputs that are not tensors, are left alone.
 # - No gradient is changed in place.
 # - Return the handle. Calls of the module after `handle.remove()` are no longer scaled. (A full backward hook is bound

@@ -934,6 +934,31 @@ def capture_features(model, names, *args, **kwargs):
             handle.remove()
 
 
+# %% wrong: one copy for both names of a layer
+# says: The two names of the layer share one copy
+# earns: 2 of 3
+# corner: second name
+# caught: hidden
+def capture_features(model, names, *args, **kwargs):
+    modules = dict(model.named_modules(remove_duplicate=False))
+    names_of = defaultdict(list)
+    for name in names:
+        names_of[modules[name]].append(name)
+    features = {name: [] for name in names}
+
+    def hook(module, inputs, output):
+        kept = output.detach().clone()
+        for name in names_of[module]:
+            features[name].append(kept)
+
+    handles = [module.register_forward_hook(hook) for module in names_of]
+    try:
+        return model(*args, **kwargs), features
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
 # %% wrong: looks up and registers name by name
 # says: Hooks for the other names were registered before the unknown name was refused.
 # earns: 2 of 3
