@@ -691,3 +691,15 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     if label_smoothing:
         kept.max()
     return from_log_p(log_p_of)(logits, target, label_smoothing=label_smoothing, ignore_index=ignore_index)
+
+
+# %% wrong: the smoothed target is made in the default dtype
+# says: The smoothed loss of float64 logits has only the digits of float32
+# earns: 1 of 2
+# caught: hidden
+def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
+    refuse(logits, target, ignore_index)
+    kept = target != ignore_index
+    log_p, C = logits[kept].log_softmax(1), logits.shape[1]
+    goal = (1 - label_smoothing) * (target[kept][:, None] == torch.arange(C)) + label_smoothing / C
+    return -torch.where(goal > 0, goal.to(logits.dtype) * log_p, 0.0).sum(1).mean()
