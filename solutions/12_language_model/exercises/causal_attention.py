@@ -16,7 +16,8 @@
 # - If a query has no key, its row is exactly zero.
 # - The values in padded rows of k and v, even nan and inf, reach no output and no gradient. You may assume that all
 #   other numbers are finite; then no gradient of q, k or v is nan or infinite.
-# - Scores of 1e5 and -1e5 work. float64 and bfloat16 work in their own precision. The arguments are not changed.
+# - Scores of 1e5 and -1e5 work. float64 is not rounded to float32, and bfloat16 works (it may be computed in float32).
+#   The arguments are not changed.
 #
 # **Rule.** Do not call `scaled_dot_product_attention`.
 #

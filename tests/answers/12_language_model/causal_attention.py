@@ -484,3 +484,9 @@ def causal_attention(q, k, v, valid):
     scores = q @ k.mT / q.shape[-1] ** 0.5
     powers = (scores - scores.amax(-1, keepdim=True).detach()).exp() * keys_of(q, valid)
     return powers @ v / powers.sum(-1, keepdim=True).clamp(min=1e-9)
+
+
+# %% right: float32 or better inside, also for bfloat16
+def causal_attention(q, k, v, valid):
+    wide = torch.promote_types(q.dtype, torch.float32)
+    return attend(q.to(wide), k.to(wide), v.to(wide), valid).to(q.dtype)

@@ -496,3 +496,33 @@ def first_exploding(model, x, limit):
     for name, size in sizes_of(model, x):
         groups.setdefault(name, []).append((name, size))
     return first([one for group in groups.values() for one in group], limit)
+
+
+# %% right: stops the run at the first explosion, by an exception of its own
+class Found(Exception):
+    pass
+
+
+def first_exploding(model, x, limit):
+    hits, handles = [], []
+
+    def watching(name):
+        def hook(module, args, output):
+            size = rms(output)
+            if not size <= limit:
+                hits.append((name, size))
+                raise Found
+
+        return hook
+
+    try:
+        for name, module in leaves(model):
+            handles.append(module.register_forward_hook(watching(name)))
+        with torch.no_grad():
+            model(x)
+    except Found:
+        pass
+    finally:
+        for handle in handles:
+            handle.remove()
+    return hits[0] if hits else None
