@@ -137,12 +137,17 @@ def some(seed, *size):
     return [torch.randn(size, generator=generator) for _ in range(2)]
 
 
+def filled(cache):
+    """The cache's `length` of this moment, which doesn't change with the cache if it is a tensor."""
+    return cache.length.clone() if isinstance(cache.length, Tensor) else cache.length
+
+
 def in_pieces(Cache, k, v, sizes, max_length):
     """Append k and v to a new Cache in pieces of these sizes, and note what comes back."""
     cache, told = Cache(k.shape[0], k.shape[1], max_length, k.shape[3], k.dtype), []
     for piece in zip(k.split(sizes, 2), v.split(sizes, 2), strict=True):
         keys, values = cache.append(*piece)
-        told.append([keys.detach().clone(), values.detach().clone(), cache.length])
+        told.append([keys.detach().clone(), values.detach().clone(), filled(cache)])
     return told
 
 
@@ -403,13 +408,22 @@ with check("kv-cache") as test:
     def rewound(Cache, k, v, sizes, back, more):
         """Fill a Cache in pieces, rewind it, and append positions again."""
         cache = Cache(*k.shape[:2], 8, k.shape[3])
+        lengths = [filled(cache)]
         for piece in zip(k[:, :, : sum(sizes)].split(sizes, 2), v[:, :, : sum(sizes)].split(sizes, 2), strict=True):
             old = cache.append(*piece)
+        lengths.append(filled(cache))
         cache.rewind(back)
-        length, before = cache.length, [t.detach().clone() for t in old]
-        end = sum(sizes) + more
+        lengths.append(filled(cache))
+        before, end = [t.detach().clone() for t in old], sum(sizes) + more
         keys, values = cache.append(k[:, :, sum(sizes) : end], v[:, :, sum(sizes) : end])
-        return {"length": length, "before": before, "keys": keys.clone(), "values": values.clone()}
+        others = [type(one).__name__ for one in lengths if not isinstance(one, int)]
+        return {
+            "length": lengths[-1],
+            "others": others,
+            "before": before,
+            "keys": keys.clone(),
+            "values": values.clone(),
+        }
 
     test("five positions, rewind(2), one more position; rewind(0); rewind(5)")
     for back in (2, 0, 5):
@@ -418,6 +432,13 @@ with check("kv-cache") as test:
             f"With 5 positions filled, rewind({back}) and one more `append` must work, but your code raised {{detail}}."
         )
         seen.expecting(mistake(possible, stage="raised", raises="Error"))
+        seen.that(
+            not seen["others"],
+            "`length` must be an int, after `__init__` as after `append` and `rewind`. At one of these times yours is "
+            "of type {detail}. Count the positions in Python's own numbers.",
+            detail=" and ".join(dict.fromkeys(seen["others"])),
+            stage="type",
+        )
         seen.that(
             seen["length"] == back,
             f"After rewind({back}), `length` must be {back}, and yours is {{detail}}.",

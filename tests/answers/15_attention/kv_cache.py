@@ -861,3 +861,35 @@ class Cache:
             raise IndexError("rows")
         self.k[:, :, : self.length] = self.k[rows, :, : self.length]
         self.v[:, :, : self.length] = self.v[rows, :, : self.length]
+
+
+# %% wrong: length is a tensor
+# says: `length` must be an int, after `__init__` as after `append` and `rewind`.
+# earns: 1 of 2
+class Cache(Base):
+    def __init__(self, batch, heads, max_length, dim, dtype=torch.float32):
+        super().__init__(batch, heads, max_length, dim, dtype)
+        self.length = torch.zeros((), dtype=torch.int64)
+
+    def rewind(self, length):
+        super().rewind(torch.tensor(length))
+
+
+# %% wrong: length is a tensor that is counted up in place
+# says: `length` must be an int, after `__init__` as after `append` and `rewind`.
+# earns: 1 of 2
+class Cache(Base):
+    def __init__(self, batch, heads, max_length, dim, dtype=torch.float32):
+        super().__init__(batch, heads, max_length, dim, dtype)
+        self.length = torch.zeros((), dtype=torch.int64)
+
+    def write(self, k, v):
+        place = slice(int(self.length), int(self.length) + k.shape[2])
+        with torch.no_grad():
+            self.k[:, :, place], self.v[:, :, place] = k, v
+        self.length += k.shape[2]
+
+    def rewind(self, length):
+        if not 0 <= length <= self.length:
+            raise ValueError(length)
+        self.length.fill_(length)

@@ -953,3 +953,64 @@ class LeanAttention(torch.autograd.Function):
         return both[..., :-1]
 
     backward = Lean.backward
+
+
+# %% right: backward applies a second Function, which holds the formula and refuses a second derivative
+class Gradients(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, need, g, q, k, v, top, total):
+        p = ((q @ k.mT) / q.shape[-1] ** 0.5 - top).exp() / total
+        dq = dk = None
+        if need[0] or need[1]:
+            dp = g @ v.mT
+            ds = p * (dp - (dp * p).sum(-1, keepdim=True)) / q.shape[-1] ** 0.5
+            dq = ds @ k if need[0] else None
+            dk = ds.mT @ q if need[1] else None
+        return dq, dk, p.mT @ g if need[2] else None
+
+    @staticmethod
+    def backward(ctx, *grads):
+        raise RuntimeError("LeanAttention can't be differentiated twice")
+
+
+class LeanAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, q, k, v):
+        s = (q @ k.mT) / q.shape[-1] ** 0.5
+        top = s.amax(-1, keepdim=True)
+        e = (s - top).exp()
+        total = e.sum(-1, keepdim=True)
+        ctx.save_for_backward(q, k, v, top, total)
+        return (e @ v) / total
+
+    @staticmethod
+    def backward(ctx, g):
+        return Gradients.apply(ctx.needs_input_grad, g, *ctx.saved_tensors)
+
+
+# %% right: backward gets the weights from a second Function
+class Weights(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, q, k, n):
+        return (q @ k.mT / q.shape[-1] ** 0.5 - n).exp()
+
+    @staticmethod
+    def backward(ctx, g):
+        raise RuntimeError("a second derivative")
+
+
+class LeanAttention(Lean):
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, g):
+        q, k, v, out, n = ctx.saved_tensors
+        return back(ctx, g, q, k, v, out, Weights.apply(q, k, n))
+
+
+# %% right: refuses at once if gradients are made with a graph
+class LeanAttention(Lean):
+    @staticmethod
+    def backward(ctx, g):
+        if torch.is_grad_enabled():
+            raise RuntimeError("create_graph=True is not supported")
+        return Lean.backward(ctx, g)
