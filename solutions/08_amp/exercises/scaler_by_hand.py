@@ -10,8 +10,8 @@
 # - For a float32 loss the numbers are those of `torch.amp.GradScaler`, up to rounding. (It stops growing when the scale
 #   would exceed the range of float32; you needn't do that.)
 # - `scale(loss)` returns the loss times the scale. It keeps the graph and does not change `loss`.
-# - `unscale_(optimizer)` divides that optimizer's gradients in place, once: a second call before `update` raises
-#   RuntimeError, and so does a second `step`. Parameters without a gradient are ignored.
+# - `unscale_(optimizer)` divides that optimizer's gradients in place, once. Until `update`, a second call raises
+#   RuntimeError, and so do a call after `step` and a second `step`. Parameters without a gradient are ignored.
 # - `step(optimizer)` unscales if that has not happened, and calls `optimizer.step()` unless any of ITS gradients was
 #   inf or nan when they were unscaled, even if all of them are finite now; a large finite gradient is no reason to
 #   skip. It returns True if the optimizer stepped and False if it was skipped.
@@ -19,7 +19,7 @@
 #   scale is multiplied by `backoff_factor` and the count of good iterations restarts. Otherwise the count grows by one;
 #   after `growth_interval` good iterations in a row the scale is multiplied by `growth_factor` and the count restarts.
 #   The new scale counts from the next iteration on. What `update` returns doesn't matter.
-# - `state_dict()` returns a dict of plain numbers, and `load_state_dict` continues from it.
+# - `state_dict()` returns a new dict of plain numbers, and `load_state_dict` continues from it.
 #
 # **Rule.** `torch.amp.GradScaler`, `torch.cuda.amp` and the functions `torch._amp_*` are not used.
 #
@@ -163,6 +163,7 @@ def told(LossScaler, settings, story):
     scaler = LossScaler(*settings) if isinstance(settings, list) else LossScaler(**settings)
     optimizers = [PlainSGD(), PlainSGD()]
     facts = {"log": [], "notes": [], "scaled": [], "made": [], "replaced": False, "kinds": [], "state": None}
+    facts["live"] = False
     held = [scaler, *getattr(scaler, "__dict__", {}).values()]
     facts["library"] = any(isinstance(v, torch.amp.GradScaler) for v in held)
     for command, *rest in story:
@@ -204,7 +205,9 @@ def told(LossScaler, settings, story):
             facts["state"] = scaler.state_dict()
             if not isinstance(facts["state"], dict):
                 break
+            saved = dict(facts["state"])
         elif command == "restart":
+            facts["live"] = facts["state"] != saved
             scaler = LossScaler(**rest[0])
             scaler.load_state_dict(facts["state"])
         elif command == "note":
@@ -387,6 +390,12 @@ with check("scaler-by-hand") as test:
 
     ignored = "Parameters without gradient must simply be ignored."
 
+    live = mistake(
+        "`state_dict` returned a dict that your scaler itself goes on changing, so the next `update` changed what had "
+        "been saved. Return a new dict.",
+        when=lambda seen: seen["live"],
+    )
+
     repaired = (
         "`step` was called with finite gradients, but unscale_ had met an inf or nan in them. GradScaler then skips "
         "the step: it goes by what unscale_ noted and doesn't look at the gradients again."
@@ -397,6 +406,7 @@ with check("scaler-by-hand") as test:
         seen = observe_scenario(told_quickly, LossScaler, settings, story)
         seen.expecting(
             at_update,
+            live,
             mistake(ignored, raises="NoneType|expected Tensor|None"),
             other_kind,
         )
@@ -405,6 +415,7 @@ with check("scaler-by-hand") as test:
         alike = [[*came[:2]] == [*want[:2]] for came, want in zip(seen["log"], wanted["log"], strict=True)]
         scales = [[scale for _, _, scale in log] for log in (seen["log"], wanted["log"])]
         plain = "raised" not in outcomes(wanted, "step")
+        unscales = [outcomes(each, "unscale_") for each in (seen, wanted)]
 
         def is_new(came, want):
             """Whether a call made a step where the library's makes none."""
@@ -413,6 +424,11 @@ with check("scaler-by-hand") as test:
         seen.that(
             all(alike) and seen["steps"] == wanted["steps"],
             words,
+            mistake(
+                "`step` has already unscaled the gradients, so an `unscale_` that comes after it must raise "
+                "RuntimeError until `update`.",
+                when=lambda seen: words == no_raise and unscales[0] != unscales[1],
+            ),
             mistake(
                 repaired,
                 when=lambda seen: ["repair", 0] in story and any(map(is_new, seen["made"], wanted["made"])),

@@ -81,7 +81,7 @@ class Products(TorchDispatchMode):
 
     def __init__(self):
         super().__init__()
-        self.found, self.forward = set(), False
+        self.found, self.weights, self.forward = set(), set(), False
 
     @classmethod
     def _should_skip_dynamo(cls):
@@ -133,6 +133,7 @@ class Twice(nn.Module):
         self.calls += 1
         if self.calls == self.fails:
             raise ArithmeticError("the model has raised, as it was told to")
+        self.products.weights |= {str(p.dtype)[6:] for p in self.parameters()}
         self.products.forward = True
         out = self.last(self.inner(self.inner(x).tanh()).tanh())
         self.products.forward = False
@@ -176,7 +177,7 @@ def told(fit, count, same, around, used=False, fails=0, old=0.0):
         states.append(state())
     recast = sorted({str(p.dtype)[6:] for p in model.parameters()} - {"float32"})
     facts = {"losses": losses, "kind": type(losses).__name__, "raised": raised, "states": states}
-    facts |= {"products": sorted(products.found), "recast": recast}
+    facts |= {"products": sorted(products.found), "recast": recast, "weights seen": sorted(products.weights)}
     return facts | {"weights": torch.cat([p.detach().float().flatten() for p in model.parameters()])}
 
 
@@ -221,6 +222,10 @@ low_loss = (
 )
 not_run = "`fit` never called the model: no matrix product was seen."
 no_autocast = "The products no longer run in bfloat16: autocast is what the loop is about."
+by_hand_cast = (
+    "Your code cast the weights to a lower precision before the model ran. Autocast leaves them in float32 and casts "
+    "copies for some operations, such as matrix products; the others use the float32 weights."
+)
 recast = "The parameters changed dtype. Rounded weights lose small updates; autocast casts copies."
 
 
@@ -236,6 +241,7 @@ def judge(seen, count, same, *mistakes, stuck=stale):
     seen.that(not seen["recast"], recast, stage="dtype")
     seen.that(seen["products"], not_run, stage="rule")
     seen.that(seen["products"] == ["bfloat16"], no_autocast, stage="dtype")
+    seen.that(seen["weights seen"] == ["float32"], by_hand_cast, stage="dtype")
     right, weights = by_hand(count, same)
     late, unzeroed = by_hand(count, same, late=True), by_hand(count, same, keep=True)
     seen.that(

@@ -296,6 +296,7 @@ class LossScaler(Base):
 
 # %% wrong: unscale_ divides, notes nothing
 # says: A second unscale_ (or step) before update must raise RuntimeError.
+# says: `step` has already unscaled the gradients, so an `unscale_` that comes after it must raise RuntimeError
 # earns: 0 of 3
 class LossScaler(Base):
     def unscale_(self, optimizer):
@@ -314,6 +315,7 @@ class LossScaler(Base):
 
 # %% wrong: a second call returns quietly
 # says: A second unscale_ (or step) before update must raise RuntimeError.
+# says: `step` has already unscaled the gradients, so an `unscale_` that comes after it must raise RuntimeError
 # earns: 0 of 3
 class LossScaler(Base):
     def unscale_(self, optimizer):
@@ -637,7 +639,7 @@ class LossScaler(Base):
 
 
 # %% wrong: step unscales without a note of it
-# says: A second unscale_ (or step) before update must raise RuntimeError.
+# says: `step` has already unscaled the gradients, so an `unscale_` that comes after it must raise RuntimeError
 # earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
@@ -893,3 +895,46 @@ class LossScaler(Base):
 class LossScaler(Base):
     def state_dict(self):
         return super().state_dict() | {"version": "1"}
+
+
+# %% wrong: the state is the scaler's own dict
+# says: `state_dict` returned a dict that your scaler itself goes on changing
+# earns: 2 of 3
+# caught: hidden
+class LossScaler(Base):
+    def __init__(self, init_scale=65536.0, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000):
+        self.state = {"scale": init_scale, "good": 0}
+        super().__init__(init_scale, growth_factor, backoff_factor, growth_interval)
+
+    now = property(lambda self: self.state["scale"], lambda self, scale: self.state.update(scale=scale))
+    good = property(lambda self: self.state["good"], lambda self, good: self.state.update(good=good))
+
+    def state_dict(self):
+        return self.state
+
+
+# %% wrong: a first unscale_ after step returns quietly
+# says: `step` has already unscaled the gradients, so an `unscale_` that comes after it must raise RuntimeError
+# earns: 2 of 3
+# caught: hidden
+class LossScaler(Base):
+    def __init__(self, *settings, **named):
+        super().__init__(*settings, **named)
+        self.asked = set()
+
+    def unscale_(self, optimizer):
+        if id(optimizer) in self.stepped and id(optimizer) not in self.asked:
+            self.asked.add(id(optimizer))
+            return
+        super().unscale_(optimizer)
+        self.asked.add(id(optimizer))
+
+    def step(self, optimizer):
+        asked = set(self.asked)
+        stepped = super().step(optimizer)
+        self.asked = asked
+        return stepped
+
+    def update(self):
+        super().update()
+        self.asked.clear()

@@ -352,3 +352,34 @@ def fit(model, optimizer, batches):
 # earns: 0 of 2
 def fit(model, optimizer, batches):
     return [y.square().mean().item() for _, y in batches]
+
+
+# %% wrong: casts weights and input by hand, without autocast
+# says: Your code cast the weights to a lower precision before the model ran.
+# says: This check builds on the first one
+# earns: 0 of 2
+def fit(model, optimizer, batches):
+    losses = []
+    for x, y in batches:
+        with torch.autocast("cpu", enabled=False):
+            low = {name: p.bfloat16() for name, p in model.named_parameters()}
+            out = torch.func.functional_call(model, low, (x.bfloat16(),))
+            loss = F.mse_loss(out.float(), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% right: the input cast beforehand
+def fit(model, optimizer, batches):
+    losses = []
+    for x, y in batches:
+        with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+            loss = F.mse_loss(model(x.bfloat16()), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
