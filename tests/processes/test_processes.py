@@ -478,6 +478,9 @@ with check("an-exercise") as test:
 """
 
 
+LOCKED = "import threading\nlock = threading.Lock()\ndef answer(rank):\n    with lock: return rank"
+
+
 @pytest.mark.parametrize(
     "answer, verdict, words",
     [
@@ -485,8 +488,10 @@ with check("an-exercise") as test:
         ("def answer(rank):\n    return 1 / rank", WrongAnswer, r"ZeroDivisionError: division by zero \(on rank 0\)"),
         ("def answer(rank):\n    return 1 / rank", WrongAnswer, "line 2 of your code, in answer: return 1 / rank"),
         ("def answer(rank):\n    if rank: dist.barrier()", WrongAnswer, "rank 1 waits in barrier, rank 0 is done"),
+        (LOCKED, WrongAnswer, "something that your code uses can't be sent there. Create such an object inside the"),
+        (LOCKED, WrongAnswer, "found: TypeError: the function, or .* to another process: cannot pickle '_thread.lock'"),
     ],
-    ids=["stub", "error", "line", "hang"],
+    ids=["stub", "error", "line", "hang", "not sent", "why not"],
 )
 def test_a_verdict_tells_what_happened_on_a_rank(answer: str, verdict: type, words: str):
     space: dict = {"__name__": "__main__"}

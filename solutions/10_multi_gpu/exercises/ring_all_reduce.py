@@ -9,10 +9,10 @@
 #
 # - The function is called on every rank with a tensor of the same shape and dtype. Afterwards `t` contains, in place,
 #   the sum over the ranks.
-# - It works for any world size, including 1; any number of elements (fewer than ranks, not divisible, none); any shape;
-#   and any layout, even non-contiguous. Other memory is not changed.
+# - It works for any world size, including 1; float32, float64, bfloat16 and int64; any number of elements (fewer than
+#   ranks, not divisible, none); any shape; and any layout, even non-contiguous. Other memory is not changed.
 # - Each rank sends to rank + 1 and receives from rank - 1 (modulo the world size), and in all it sends at most as much
-#   as 2 (world - 1) chunks of numel / world elements; one element of padding per chunk is allowed.
+#   as 2 (world - 1) chunks of numel / world elements of t's dtype; one element of padding per chunk is allowed.
 # - The result is bit-identical on all ranks. (PyTorch's own tutorial has a ring that sends whole tensors.)
 #
 # **Rule.** Use only point-to-point messages: `send`, `recv`, `isend`, `irecv`, `batch_isend_irecv`. The check counts
@@ -99,7 +99,7 @@ class Messages:
         if "c10d" in operation.namespace:
             name = operation.name().split("::")[1]
             if name == "send":
-                self.sent += [(args[2], part.numel() * part.itemsize) for part in args[0]]
+                self.sent += [(args[2], part.numel() * part.itemsize, part.numel()) for part in args[0]]
             elif name not in ("recv_", "recv_any_source_"):
                 self.others.append(name)
 
@@ -116,8 +116,9 @@ def with_cases(all_reduce, rank, cases):
         with noting_operations(messages.note) as unseen:
             all_reduce(t)
         result = place.flatten()
-        facts.append({"to": sorted({to for to, _ in messages.sent}), "others": messages.others})
-        facts[-1]["sizes"] = [size for _, size in messages.sent]
+        facts.append({"to": sorted({to for to, *_ in messages.sent}), "others": messages.others})
+        facts[-1]["sizes"] = [size for _, size, _ in messages.sent]
+        facts[-1]["elements"] = sum(elements for *_, elements in messages.sent)
         facts[-1]["unseen"] = unseen
         facts[-1]["outside"] = bool((base[outside] == 7).all())
         facts[-1]["sum"] = result.sum().item()
@@ -159,6 +160,10 @@ known = [
         "t need not be contiguous, and what isn't can be neither viewed flat nor sent: send and receive contiguous "
         "copies.",
         raises="contiguous",
+    ),
+    mistake(
+        "t may be bfloat16, which NumPy doesn't have. Do the sums with tensors.",
+        raises="unsupported ScalarType BFloat16",
     ),
     mistake(
         "The number of elements need not be divisible by the world size.",
@@ -234,6 +239,11 @@ with check("ring-all-reduce") as test:
         seen.that(
             max(sum(one["sizes"]) for one in facts) <= most,
             "You sent too much. 2 (world - 1) chunks of numel / world elements are enough.",
+            mistake(
+                "Your chunks have the right number of elements, but their dtype is larger than t's, so you sent more "
+                "bytes than necessary. Send chunks of t's dtype.",
+                when=lambda seen: all(one["elements"] * dtype.itemsize <= most for one in facts),
+            ),
             mistake(
                 "You sent too much, because whole tensors went around the ring. Send one chunk per step.",
                 when=lambda seen: all(set(one["sizes"]) == {n * dtype.itemsize} for one in facts),
@@ -324,6 +334,11 @@ with check("ring-all-reduce") as test:
             max(sum(one["sizes"]) for one in facts) <= most,
             "You sent too much. 2 (world - 1) chunks of numel / world elements are enough.",
             mistake(
+                "Your chunks have the right number of elements, but their dtype is larger than t's, so you sent more "
+                "bytes than necessary. Send chunks of t's dtype.",
+                when=lambda seen: all(one["elements"] * dtype.itemsize <= most for one in facts),
+            ),
+            mistake(
                 "You sent too much, because whole tensors went around the ring. Send one chunk per step.",
                 when=lambda seen: all(set(one["sizes"]) == {n * dtype.itemsize} for one in facts),
             ),
@@ -342,6 +357,7 @@ with check("ring-all-reduce") as test:
         "a hundred thousand numbers, three dimensions": ((7, 11, 1301), torch.float32, "plain"),
         "two dimensions, transposed, float64": ((3, 7), torch.float64, "transposed"),
         "every second element of a larger tensor of integers": ((11,), torch.int64, "strided"),
+        "bfloat16": ((9,), torch.bfloat16, "plain"),
         "no dimension": ((), torch.float32, "plain"),
         "empty": ((0, 3), torch.float32, "plain"),
         "after the empty one, fewer elements than ranks": ((2,), torch.float32, "plain"),

@@ -160,13 +160,15 @@ class Traffic(torch.utils._python_dispatch.TorchDispatchMode):
             if isinstance(one, Tensor):
                 storage = one.untyped_storage()
                 reference = torch.multiprocessing.reductions.StorageWeakRef(storage)
-                self.made.setdefault(storage._cdata, (reference, storage.nbytes() / one.element_size()))
+                self.made.setdefault(storage._cdata, (reference, one.element_size()))
         return out
 
     def kept(self, *others):
         """How many numbers fit into the memory that is still there and belongs to none of the others."""
         theirs = {one.untyped_storage()._cdata for one in others if isinstance(one, Tensor)}
-        return sum(size for place, (one, size) in self.made.items() if place not in theirs and not one.expired())
+        made = [(one.cdata, width) for place, (one, width) in self.made.items() if place not in theirs]
+        there = [(torch.UntypedStorage._new_with_weak_ptr(one), width) for one, width in made]
+        return sum(storage.nbytes() / width for storage, width in there if storage is not None)
 
 
 def only_sent():

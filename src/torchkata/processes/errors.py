@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from torchkata.processes.frames import Frame, innermost_own, waits_in
 
+UNSENT = "the function, or something that it uses, can't be sent to another process"
 EVERYBODY = {  # what there is to say where all ranks wait in the same call
     "send": "send: it returns only when the partner receives. Let one of them receive first, or use isend",
     "recv": "recv: each waits for a message, and nobody sends one",

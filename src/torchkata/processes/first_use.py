@@ -16,12 +16,14 @@ def use() -> None:
     import torch
     import torch._dynamo  # any optimizer loads it
 
+    from torchkata.processes.sending import dumps
+
     weight = torch.nn.Parameter(torch.ones(2, 2))
     torch.nn.functional.linear(torch.ones(1, 2), weight).square().mean()
     weight.grad = torch.ones_like(weight)
     if not torch.backends.cuda.is_built():  # there a step asks for GPUs
         torch.optim.SGD([weight], lr=0.1, momentum=0.5).step()
-    cloudpickle.loads(cloudpickle.dumps((lambda: weight, weight.detach())))
+    cloudpickle.loads(dumps((lambda: weight, weight.detach())))
 
 
 with contextlib.suppress(Exception):  # then each rank does it, and tells what is wrong

@@ -19,7 +19,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from torchkata.base.system import how_it_ended
-from torchkata.processes.errors import RankDied, RankError, RanksHang
+from torchkata.processes.errors import UNSENT, RankDied, RankError, RanksHang
 from torchkata.processes.frames import Frame
 
 START_SECONDS = 300.0  # for starting Python and torch on a slow machine
@@ -111,14 +111,12 @@ def run_on_ranks(
 
 
 def _pickled(function: Callable, args: tuple) -> bytes:
-    import cloudpickle
+    from torchkata.processes.sending import dumps
 
     try:
-        return cloudpickle.dumps((function, args))
+        return dumps((function, args))
     except Exception as error:
-        raise TypeError(
-            f"the function, or something that it uses, can't be sent to another process: {error}"
-        ) from error
+        raise TypeError(f"{UNSENT}: {error}") from error
 
 
 # ------------------------------------------------ starting and ending

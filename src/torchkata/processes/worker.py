@@ -22,6 +22,7 @@ import torch.distributed as dist
 
 from torchkata.processes.frames import Frame
 from torchkata.processes.meeting import meeting_place
+from torchkata.processes.sending import dumps
 
 GROUP_TIMEOUT = timedelta(minutes=10)
 MAX_PRINTED = 10_000  # characters of a rank's output that are kept
@@ -92,7 +93,7 @@ def _call(sent: bytes, rank: int, world: int) -> tuple:
     except BaseException as error:  # SystemExit too
         return _described(error)
     try:
-        return "returned", cloudpickle.dumps(value)
+        return "returned", dumps(value)
     except Exception as error:
         told = f"what the function returned can't be sent back: {error}"
         return "raised", ["TypeError", "Exception", "BaseException"], told, []

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
+from torchkata.processes.errors import UNSENT
 from torchkata.verdicts.comparing import STAGES, Difference, difference, kind, same_values, show
 from torchkata.verdicts.isolation import clean_state
 from torchkata.verdicts.observing import Observation, incoming_gradient, is_answer
@@ -445,7 +446,9 @@ class Seen:
         """The sentence where neither a mistake nor the judgement has one."""
         if stage == "type" and self.noted.result is None:
             return "Nothing came back (None): is a `return` missing? ({detail})"
-        return STUMBLED if stage == "raised" and self._stumbled() else GENERIC[stage]
+        if stage == "raised" and self._stumbled():
+            return NOT_SENT if UNSENT in self.error_text else STUMBLED
+        return GENERIC[stage]
 
     def _stumbled(self) -> bool:
         """Whether a scenario failed in its own code, with what the answer gave it."""
@@ -486,6 +489,10 @@ UNSEEN = (
 )
 STUMBLED = (
     "The check can't go on from what your code gave it: is a `return` missing, or is it of another kind than asked for?"
+)
+NOT_SENT = (
+    "The check runs your code in other processes, but something that your code uses can't be sent there. Create such "
+    "an object inside the function, so that each process makes its own."
 )
 NOTHING = re.compile(r"(?<!')\b(?:of type |an? )?NoneType\b(?!')")  # but not in Python's own messages
 

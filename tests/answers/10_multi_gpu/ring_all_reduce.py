@@ -1,3 +1,6 @@
+import threading
+
+import numpy as np
 import torch
 import torch.distributed as dist
 
@@ -501,7 +504,7 @@ def ring_all_reduce(t):
 
 
 # %% wrong: sends float64
-# says: You sent too much
+# says: Your chunks have the right number of elements, but their dtype is larger than t's
 # earns: 0 of 3
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -731,3 +734,40 @@ def ring_all_reduce(t):
         passing = _exchange(passing, torch.empty(len(chunks[into]), dtype=passing.dtype))
         chunks[into].copy_(passing * 10)
     t.copy_(flat.reshape(t.shape))
+
+
+# %% wrong: chunks in NumPy, which has no bfloat16
+# says: t may be bfloat16, which NumPy doesn't have. Do the sums with tensors.
+# earns: 2 of 3
+# caught: hidden
+def ring_all_reduce(t):
+    rank, world = dist.get_rank(), dist.get_world_size()
+    whole = t.detach().numpy().copy().ravel()
+    chunks = [torch.from_numpy(chunk) for chunk in np.array_split(whole, world)]
+    for step in range(2 * (world - 1)):
+        adding = step < world - 1
+        send = (rank - step) % world if adding else (rank - step + world) % world
+        into = (send - 1) % world
+        received = _exchange(chunks[send], chunks[into])
+        chunks[into].copy_(chunks[into] + received if adding else received)
+    t.copy_(torch.from_numpy(whole).reshape(t.shape))
+
+
+# %% wrong: a lock outside of the function
+# says: The check runs your code in other processes, but something that your code uses can't be sent there.
+# earns: 0 of 3
+lock = threading.Lock()
+
+
+def ring_all_reduce(t):
+    rank, world = dist.get_rank(), dist.get_world_size()
+    flat = t.reshape(-1).clone()
+    chunks = flat.tensor_split(world)
+    with lock:
+        for s in range(world - 1):
+            into = chunks[(rank - s - 1) % world]
+            into += _exchange(chunks[(rank - s) % world], into)
+        for s in range(world - 1):
+            into = chunks[(rank - s) % world]
+            into.copy_(_exchange(chunks[(rank + 1 - s) % world], into))
+    t.copy_(flat.view(t.shape))

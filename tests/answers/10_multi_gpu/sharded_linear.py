@@ -3,6 +3,7 @@ import math
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from torch.autograd.function import once_differentiable
 
 
 def shard_of(weight, rank, world):
@@ -134,6 +135,56 @@ class Sharded(torch.autograd.Function):
             dist.all_gather_into_tensor(full, shard)
             of_x = g @ full[: out * width].view(out, width)
         return of_x, mine.div_(world), None
+
+
+def sharded_linear(x, shard, out_features):
+    return Sharded.apply(x, shard, out_features)
+
+
+# %% right: once_differentiable, backward through F.linear
+class Sharded(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shard, out):
+        ctx.save_for_backward(x, shard)
+        return F.linear(x, whole(shard, out, x.shape[1]))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, g):
+        x, shard = ctx.saved_tensors
+        sizes = g.shape[1], x.shape[1]
+        weight = whole(shard, *sizes) if ctx.needs_input_grad[0] else x.new_zeros(sizes)
+        with torch.enable_grad():
+            leaves = x.detach().requires_grad_(), weight.requires_grad_()
+            of_x, of_weight = torch.autograd.grad(F.linear(*leaves), leaves, g)
+        return of_x if ctx.needs_input_grad[0] else None, piece_of_mean(of_weight, shard), None
+
+
+def sharded_linear(x, shard, out_features):
+    return Sharded.apply(x, shard, out_features)
+
+
+# %% right: frees the memory of the gathered weight and gathers into it again
+class Sharded(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shard, out):
+        full = shard.new_empty(dist.get_world_size() * len(shard))
+        dist.all_gather(list(full.chunk(dist.get_world_size())), shard)
+        y = F.linear(x, full[: out * x.shape[1]].view(out, -1))
+        full.untyped_storage().resize_(0)
+        ctx.full, ctx.out = full, out
+        ctx.save_for_backward(x, shard)
+        return y
+
+    @staticmethod
+    def backward(ctx, g):
+        (x, shard), full, of_x = ctx.saved_tensors, ctx.full, None
+        if ctx.needs_input_grad[0]:
+            full.untyped_storage().resize_(full.numel() * full.element_size())
+            dist.all_gather(list(full.chunk(dist.get_world_size())), shard)
+            of_x = g @ full[: ctx.out * x.shape[1]].view(ctx.out, -1)
+            full.untyped_storage().resize_(0)
+        return of_x, piece_of_mean(g.t() @ x, shard), None
 
 
 def sharded_linear(x, shard, out_features):

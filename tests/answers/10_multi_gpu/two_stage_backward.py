@@ -122,6 +122,73 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     return loss.item()
 
 
+# %% right: the messages in autograd functions, each with once_differentiable
+class Sent(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, h):
+        ctx.shape = h.shape
+        dist.send(h, 1)
+        return h.new_zeros(())
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, g):
+        arrived = torch.empty(ctx.shape)
+        dist.recv(arrived, 1)
+        return arrived
+
+
+class Received(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, start, hidden):
+        h = torch.empty(hidden)
+        dist.recv(h, 0)
+        return h
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, g):
+        dist.send(g.contiguous(), 0)
+        return None, None
+
+
+def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
+    stage.zero_grad()
+    if inputs is not None:
+        for x in inputs:
+            Sent.apply(stage(x)).backward()
+        return None
+    total = 0.0
+    for y in targets:
+        loss = loss_fn(stage(Received.apply(torch.zeros((), requires_grad=True), hidden)), y) / n_micro
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+# %% right: rank 0 keeps no graph and runs its part again
+def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
+    stage.zero_grad()
+    if inputs is not None:
+        with torch.no_grad():
+            for x in inputs:
+                dist.send(stage(x), 1)
+        for x in reversed(inputs):
+            gradient = torch.empty(hidden)
+            dist.recv(gradient, 1)
+            stage(x).backward(gradient)
+        return None
+    received = [torch.empty(hidden) for _ in targets]
+    for h in received:
+        dist.recv(h, 0)
+        h.requires_grad_()
+    loss = sum(loss_fn(stage(h), y) for h, y in zip(received, targets, strict=True)) / n_micro
+    loss.backward()
+    for h in reversed(received):
+        dist.send(h.grad, 0)
+    return loss.item()
+
+
 # %% wrong: loss not divided
 # says: The gradients are n_micro times too large. The loss is the mean over all micro-batches.
 # earns: 0 of 2
