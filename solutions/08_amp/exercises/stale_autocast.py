@@ -286,10 +286,15 @@ with check("stale-autocast") as test:
 
     ### BEGIN HIDDEN TESTS
     test.hidden("float16, disabled and cache-free regions of the caller")
+    of_the_caller = mistake(
+        'Inside the caller\'s float16 region your products are float16. Without `dtype`, `torch.autocast("cpu")` takes '
+        "the dtype that is set there: pass `dtype=torch.bfloat16`.",
+        when=lambda seen: seen["products"] == ["float16"],
+    )
     for around in ({"dtype": torch.float16}, {"enabled": False}, low | {"cache_enabled": False}):
         for used in (False, True):
             seen = observe_scenario(told, fit, 3, False, around, used)
-            judge(seen, 3, False, mistake(not_outermost, when=lambda seen: True))
+            judge(seen, 3, False, of_the_caller, mistake(not_outermost, when=lambda seen: True))
 
     test.hidden("gradients left from before do not leak in")
     left = (

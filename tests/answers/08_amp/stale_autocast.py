@@ -383,3 +383,20 @@ def fit(model, optimizer, batches):
         optimizer.step()
         losses.append(loss.item())
     return losses
+
+
+# %% wrong: no dtype, so that of the caller's region
+# says: Inside the caller's float16 region your products are float16.
+# earns: 1 of 2
+# corner: caller's modes
+# caught: hidden
+def fit(model, optimizer, batches):
+    losses = []
+    for x, y in batches:
+        with torch.autocast("cpu", cache_enabled=False):
+            loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
