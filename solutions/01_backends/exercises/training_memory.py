@@ -12,12 +12,15 @@
 # - Run exactly one complete step (forward, loss, backward, optimizer.step) and return a dict of four sizes in *bytes*:
 #   - `"parameters"`: all parameters of the model;
 #   - `"gradients"`: the `.grad` tensors that exist after backward;
-#   - `"optimizer"`: all tensors in the optimizer's state after the step;
+#   - `"optimizer"`: all tensors in the optimizer's state after the step (lists of tensors don't occur there);
 #   - `"activations"`: the storages of the tensors that autograd saves for backward during forward and loss, each
 #     distinct storage once and with its full size. Leave out the storages of parameters; the batch counts if it is
 #     saved. (Autograd also saves the running statistics of a batch norm. Whether you count such buffers is up to you.)
 # - Frozen and unused parameters have no gradient and no optimizer state. Any dtype (bytes, not elements) and any
-#   optimizer whose `step()` takes no argument must work. Other keys in the dict are ignored.
+#   optimizer whose `step()` takes no argument and changes the parameters in place must work. Other keys in the dict are
+#   ignored.
+# - You may assume that the model has no checkpointing and no custom `autograd.Function`, and that the loss depends on
+#   all that forward computes.
 #
 # `torch.autograd.graph.saved_tensors_hooks` shows what autograd saves.
 #
@@ -38,9 +41,9 @@
 # <details><summary>Hint 3</summary>
 #
 # Put the hooks around forward and loss only. The pack hook enters the storage's address and its size in the dict and
-# returns the tensor detached, because a saved output would otherwise keep its own graph alive. Afterwards, remove the
-# addresses of the parameters' storages. Every tensor has `nbytes`; add it up over the gradients that aren't None, and
-# over all tensors in the values of the optimizer's state.
+# returns the tensor detached, because a saved output would otherwise keep its own graph alive. After the forward pass,
+# remove the addresses of the parameters' storages. Every tensor has `nbytes`; add it up over the gradients that aren't
+# None, and over all tensors in the values of the optimizer's state.
 #
 # </details>
 
@@ -96,6 +99,14 @@ def activations(report):
         return f"a dict is asked for, not {'None' if report is None else f'a {type(report).__name__}'}"
     value = report.get("activations")
     return value if isinstance(value, (int, float)) else 'the dict has no number under "activations"'
+
+
+def kept(model):
+    """The model, with hooks that keep the outputs of its layers alive, so that their addresses aren't used again."""
+    outputs = []
+    for layer in model:
+        layer.register_forward_hook(lambda layer, args, output: outputs.append(output))
+    return model
 
 
 # %% check="training-memory" points=1
@@ -205,7 +216,7 @@ with check("training-memory") as test:
 
     ### BEGIN HIDDEN TESTS
     class Counting(torch.optim.Optimizer):
-        """An optimizer that keeps a number, a text and a mean for each parameter."""
+        """An optimizer that keeps a number, a text and a mean for each parameter, and a tensor for all of them."""
 
         def __init__(self, parameters):
             super().__init__(parameters, {})
@@ -215,6 +226,7 @@ with check("training-memory") as test:
             for parameter in self.param_groups[0]["params"]:
                 self.state[parameter] = {"steps": 1, "name": "mean", "mean": parameter.grad.mean(0)}
                 parameter -= 0.01 * parameter.grad
+            self.state["all parameters"] = {"history": torch.zeros(25)}
 
     def with_variant(training_memory, name, x, y):
         """Measure a step of a variant, mostly with Adam."""
@@ -279,14 +291,29 @@ with check("training-memory") as test:
         ),
     )
 
-    test.hidden("an optimizer whose state holds numbers and text besides tensors")
+    test.hidden("an optimizer whose state holds numbers and text besides tensors, and a tensor for all parameters")
     own = (32 + 64 + 64 + 3) * 4  # the means along dim 0: of three weights, and of three biases
     seen = observe_scenario(with_variant, training_memory, "an optimizer of one's own", *batch(8)).expecting(
         mistake(
+            "You called step() with an argument, and this optimizer's step() takes none. Run forward, loss and "
+            "backward yourself, then call step().",
+            raises="positional argument",
+        ),
+        mistake(
             "An optimizer's state may hold other things than tensors: count the tensors only.", raises="Attribute|Type"
-        )
+        ),
     )
-    judge(seen, 27688, 27688, own)
+    judge(
+        seen,
+        27688,
+        27688,
+        own + 100,
+        mistake(
+            "You left out a tensor in the optimizer's state that isn't stored under a parameter. Go through all values "
+            "of `optimizer.state`, whatever their keys are.",
+            when=lambda seen: seen["report"]["optimizer"] == own,
+        ),
+    )
 
     test.hidden("a bias that two layers share")
     shared = 27688 - 256
@@ -326,7 +353,7 @@ with check("training-memory") as test:
 
     def with_mlp(training_memory, x, y):
         """Measure the activations of the multilayer perceptron."""
-        model = mlp()
+        model = kept(mlp())
         report = training_memory(model, torch.optim.Adam(model.parameters()), F.mse_loss, x, y)
         return activations(report)
 
@@ -379,26 +406,46 @@ with check("training-memory") as test:
         layers = [nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)]
         return nn.Sequential(*layers).to(dtype)
 
-    def measured(training_memory, frozen):
-        """Measure the activations of the multilayer perceptron with plain SGD, its first layer frozen or not."""
-        model = mlp()
-        model[0].requires_grad_(not frozen)
+    def many_steps(out, target):
+        """A loss function of 100 steps, each of which saves a tensor that nothing else needs."""
+        out = out.repeat(1, 20)
+        for _ in range(100):
+            out = out + 1
+            out = out.sin()
+        return out.square().mean()
+
+    def measured(training_memory, name):
+        """Measure the activations of the multilayer perceptron with plain SGD."""
+        model = kept(mlp())
+        model[0].requires_grad_(name != "frozen")
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        return activations(training_memory(model, optimizer, F.mse_loss, *batch(16)))
+        loss_fn = many_steps if name == "many steps" else F.mse_loss
+        return activations(training_memory(model, optimizer, loss_fn, *batch(16)))
 
     test("three linear layers, batch 16")
     inputs, hidden, outputs = 32 * 16 * 4, 64 * 16 * 4, 10 * 16 * 4
-    seen = observe_scenario(measured, training_memory, False)
+    seen = observe_scenario(measured, training_memory, "plain")
     seen.that(
         seen.value == inputs + 2 * hidden + 2 * outputs,
         "The check of the activations above is not passed yet, and this one goes on from there: begin with that one.",
     )
 
     test("the same with a frozen first layer: it does not need x")
-    seen = observe_scenario(measured, training_memory, True)
+    seen = observe_scenario(measured, training_memory, "frozen")
     seen.that(
         seen.value == 2 * hidden + 2 * outputs,
+        f"The activations are {2 * hidden + 2 * outputs} bytes here, got {seen.value}. "
         "A frozen layer needs no gradient of its weight, so its input is not saved: ask autograd, don't guess.",
+    )
+
+    test("a loss function with many steps, each of which saves a tensor")
+    seen = observe_scenario(measured, training_memory, "many steps")
+    many = inputs + 2 * hidden + 101 * 20 * outputs  # what 100 times sin() and square() need
+    seen.that(
+        seen.value == many,
+        f"Autograd saves {many} bytes of activations here, and you report another number. If a storage that you "
+        "counted is freed before the loss is computed, a later tensor may get its address, and both share one entry "
+        "of your dict. Let the pack hook return the saved tensor itself, detached, or keep it in a list.",
     )
 
     ### BEGIN HIDDEN TESTS
@@ -441,9 +488,9 @@ with check("training-memory") as test:
             return mlp(), F.cross_entropy, batch(16)[0], torch.randint(10, (16,))
         if name == "double":
             return mlp(torch.float64), F.mse_loss, *batch(16, torch.float64)
-        if name == "dropout":
+        if name in ("dropout", "dropout in eval mode"):
             model = nn.Sequential(nn.Linear(32, 20), nn.Dropout(0.3), nn.Linear(20, 10), nn.Tanh())
-            return model, F.l1_loss, *batch(16)
+            return model.train(name == "dropout"), F.l1_loss, *batch(16)
         if name == "part of a weight":
             return PartOfWeight(), F.mse_loss, batch(16)[0].requires_grad_(), batch(16)[1]
         if name == "one storage":
@@ -455,6 +502,8 @@ with check("training-memory") as test:
             model[2].requires_grad_(False)
         if name == "intermediate results":
             return model, lambda out, target: ((out - target) * out.exp()).mean(), *batch(16)
+        if name == "a detached weight":
+            return model, lambda out, target: (out @ model[4].weight.detach()).square().mean(), *batch(16)
         return model, F.mse_loss, *batch(16)
 
     def with_case(training_memory, name):
@@ -464,14 +513,15 @@ with check("training-memory") as test:
         return activations(training_memory(model, torch.optim.SGD(model.parameters(), lr=0.1), loss_fn, x, y))
 
     def saved(name):
-        """What autograd saves in one of the cases: the tensors, without those that lie in parameters."""
+        """The bytes that autograd saves in one of the cases, without the storages of parameters."""
         model, loss_fn, x, y = case(name)
         parameters = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
-        kept = []
+        tensors = []
         torch.default_generator.manual_seed(3)
-        with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.detach()) or kept[-1], lambda t: t):
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: tensors.append(t.detach()) or tensors[-1], lambda t: t):
             loss_fn(model(x), y)
-        return [tensor for tensor in kept if tensor.untyped_storage().data_ptr() not in parameters]
+        storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in tensors}
+        return sum(size for place, size in storages.items() if place not in parameters)
 
     view_elements = mistake(
         "Count the storage that is kept alive, not the elements of the view that was saved (a saved slice keeps the "
@@ -497,20 +547,29 @@ with check("training-memory") as test:
         " and its storage is left out.",
         when=lambda seen: seen.value == expected + 64 * 64 * 4,
     )
+    detached_weight = mistake(
+        "A detached parameter still has the parameter's storage, which is left out. Compare storages: the detached "
+        "tensor is no nn.Parameter, and its _base is None.",
+        when=lambda seen: seen.value == expected + 64 * 10 * 4,
+    )
+    in_eval_mode = mistake(
+        "That is what is saved in eval mode, in which dropout makes no mask. Leave the model's mode as it is.",
+        when=lambda seen: seen.value == saved("dropout in eval mode"),
+    )
     for idea, name, *mistakes in (
         ("two slices of one tensor are saved", "slices", view_elements),
         ("a float64 model", "double", four_bytes),
         ("cross_entropy saves its labels too", "labels", no_labels),
         ("hardly anything is trained", "all frozen but the last bias"),
         ("a frozen layer between trained ones", "a frozen layer in the middle", frozen_weight),
-        ("dropout saves a mask", "dropout"),
+        ("dropout saves a mask", "dropout", in_eval_mode),
         ("a loss function with intermediate results", "intermediate results"),
         ("a part of a weight is saved", "part of a weight", in_weight),
+        ("a weight is also used detached", "a detached weight", detached_weight),
         ("all parameters in one large storage", "one storage", in_weight),
     ):
         test.hidden(f"activations: {idea}")
-        storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in saved(name)}
-        expected = sum(storages.values())
+        expected = saved(name)
         seen = observe_scenario(with_case, training_memory, name)
         seen.that(
             seen.value == expected,

@@ -1,5 +1,6 @@
 # corners: members
 
+import io
 from collections import OrderedDict
 
 import torch
@@ -575,3 +576,96 @@ def training_memory(model, optimizer, loss_fn, x, y):
     optimizer.step()
     frozen = sum(p.numel() for p in model.parameters() if not p.requires_grad) * 4
     return report(model, optimizer, kept, gradients=nbytes(grads_of(model)) + frozen // 2)
+
+
+# %% wrong: leaves out what is a Parameter or a view of one
+# says: A detached parameter still has the parameter's storage
+# earns: 2 of 3
+# caught: hidden
+def training_memory(model, optimizer, loss_fn, x, y):
+    loss, kept = saving(nn.Module(), lambda: loss_fn(model(x), y))
+    kept = [t for t in kept if not isinstance(t if t._base is None else t._base, nn.Parameter)]
+    loss.backward()
+    optimizer.step()
+    return report(model, optimizer, kept)
+
+
+# %% wrong: asks the optimizer's state for the model's parameters
+# says: You left out a tensor in the optimizer's state that isn't stored under a parameter
+# earns: 2 of 3
+# caught: hidden
+def training_memory(model, optimizer, loss_fn, x, y):
+    loss, kept = saving(model, lambda: loss_fn(model(x), y))
+    loss.backward()
+    optimizer.step()
+    state = [v for p in model.parameters() for v in optimizer.state[p].values() if torch.is_tensor(v)]
+    return report(model, optimizer, kept, optimizer=nbytes(state))
+
+
+# %% wrong: runs the step as a closure
+# says: You called step() with an argument
+# earns: 2 of 3
+# caught: hidden
+def training_memory(model, optimizer, loss_fn, x, y):
+    kept = []
+
+    def closure():
+        optimizer.zero_grad()
+        loss, tensors = saving(model, lambda: loss_fn(model(x), y))
+        kept.extend(tensors)
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    return report(model, optimizer, kept)
+
+
+# %% wrong: packs a clone, so that a storage is freed and its address used again
+# says: If a storage that you counted is freed before the loss is computed, a later tensor may get its address
+# earns: 2 of 3
+def training_memory(model, optimizer, loss_fn, x, y):
+    own, saved = {p.untyped_storage().data_ptr() for p in model.parameters()}, {}
+
+    def pack(t):
+        if t.untyped_storage().data_ptr() not in own:
+            saved[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes()
+        return t.detach().clone()
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        loss = loss_fn(model(x), y)
+    loss.backward()
+    optimizer.step()
+    return report(model, optimizer, [], activations=sum(saved.values()))
+
+
+# %% wrong: packs bytes, as if they were saved to disk
+# says: If a storage that you counted is freed before the loss is computed, a later tensor may get its address
+# earns: 2 of 3
+def training_memory(model, optimizer, loss_fn, x, y):
+    saved = {}
+
+    def pack(t):
+        saved[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes()
+        file = io.BytesIO()
+        torch.save(t.detach().clone(), file)
+        return file.getvalue()
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda data: torch.load(io.BytesIO(data))):
+        loss = loss_fn(model(x), y)
+    loss.backward()
+    for p in model.parameters():
+        saved.pop(p.untyped_storage().data_ptr(), None)
+    optimizer.step()
+    return report(model, optimizer, [], activations=sum(saved.values()))
+
+
+# %% wrong: switches to eval mode first
+# says: That is what is saved in eval mode
+# earns: 2 of 3
+# caught: hidden
+def training_memory(model, optimizer, loss_fn, x, y):
+    model.eval()
+    loss, kept = saving(model, lambda: loss_fn(model(x), y))
+    loss.backward()
+    optimizer.step()
+    return report(model, optimizer, kept)
