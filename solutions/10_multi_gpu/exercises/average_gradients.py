@@ -16,7 +16,8 @@
 # - Frozen parameters keep `.grad` None. No parameter is changed. Each gradient keeps its dtype and its precision; you
 #   may assume that the sum over the ranks fits into that dtype. (PyTorch's tutorial has a function of this name that
 #   expects a gradient everywhere.)
-# - With one rank the gradients keep their values. Gradients may be non-contiguous. Some parameter is trainable.
+# - With one rank the gradients keep their values. Gradients may be non-contiguous. Some parameter is trainable, and all
+#   trainable parameters have the same dtype.
 #
 # **Rule.** Do not use torch.nn.parallel.
 #
@@ -115,9 +116,14 @@ known = [
     mistake(skipped, raises="RanksHang"),
     mistake("A gradient can be None, because a rank may not have used the parameter.", raises="NoneType"),
     mistake(
+        "A gradient may be non-contiguous, and then `view` can't flatten it. Use `reshape(-1)`, which copies where it "
+        "has to, or make the gradient contiguous first.",
+        raises="view size is not compatible",
+    ),
+    mistake(
         "The ranks passed different amounts of data to one collective. Zeros for a missing gradient need the "
         "shape and dtype of the parameter.",
-        raises="RankDied|preamble|nbytes|Connection (closed|reset)|[Ss]ize",
+        raises="RankDied|preamble|nbytes|Connection (closed|reset)|data size",
     ),
 ]
 

@@ -12,9 +12,9 @@
 #   that this rank has passed to all_reduce so far, and "calls", the number of all_reduces. Both grow during training.
 # - If `dtype` is given (torch.float16 or torch.bfloat16), each bucket is sent in that dtype and converted back. The
 #   meter counts what is sent.
-# - In every case `.grad` ends as the float32 *mean* over the ranks, within the rounding and the range of dtype.
-#   (float16 ends at 65,504, so a sum can leave its range where the mean doesn't. Dividing before all_reduce avoids
-#   that. You may assume that each rank's own gradients are in the range.)
+# - In every case `.grad` ends as the float32 *mean* over the ranks, within the rounding of dtype. You may assume that
+#   each rank's gradients and their sum are in the range of dtype. (float16 ends at 65,504, so in training a sum can
+#   leave its range where the mean doesn't. Dividing before all_reduce avoids that.)
 #
 # **Rule.** Measure the bytes in the hook; don't compute them from the number of parameters.
 #
@@ -79,24 +79,23 @@ def network(sizes, frozen):
 
 
 def batch(rank, rows, width):
-    """A batch of a rank."""
-    return (torch.arange(rows * width) * 5 % 13 / 8 - 0.7 + rank / 2).reshape(rows, width)
+    """A batch of a rank; with seven rows, that of rank 0 is so large that gradients come near the end of float16."""
+    size = 6400 if rows == 7 and rank == 0 else 1
+    return size * (torch.arange(rows * width) * 5 % 13 / 8 - 0.7 + rank / 2).reshape(rows, width)
 
 
 def measured(build, world, cases):
     """For each case (sizes, frozen layers, rows, backward passes, silent ones, dtype) the meter and the gradients."""
 
     def on_rank(rank, world):
-        sizes_sent = []
-        for place in (dist, dist.distributed_c10d):
-            kept = place.all_reduce
+        sent, facts = [], []
 
-            def counted(tensor, *args, kept=kept, **kwargs):
-                sizes_sent.append(tensor.numel() * tensor.element_size())
-                return kept(tensor, *args, **kwargs)
+        def note(operation, args, out):
+            """Note the dtype and the bytes of what goes to all_reduce, by whichever function."""
+            if "c10d" in operation.namespace and "allreduce" in operation.name().replace("_", ""):
+                handed = [one for one in torch.utils._pytree.tree_leaves(args) if isinstance(one, Tensor)]
+                sent.append([str(handed[0].dtype), sum(one.nbytes for one in handed)])
 
-            place.all_reduce = counted
-        facts = []
         for sizes, frozen, rows, passes, silent, dtype in cases:
             model = network(sizes, frozen)
             pair = build(model) if dtype is None else build(model, dtype)
@@ -106,18 +105,20 @@ def measured(build, world, cases):
             if not isinstance(ddp, DistributedDataParallel):
                 return [{"kind": type(ddp).__name__}]
             first = dict(meter)
-            sizes_sent.clear()
+            sent.clear()
             steps = []
             for number in range(passes + silent):
                 ddp.zero_grad()
-                with ddp.no_sync() if number >= passes else contextlib.nullcontext():
+                silence = ddp.no_sync() if number >= passes else contextlib.nullcontext()
+                with silence, noting_operations(note, frozenset(["c10d"])):
                     ddp(batch(rank, rows, sizes[0])).square().mean().backward()
                 steps.append(dict(meter))
                 if number == passes - 1:
                     grads = [parameter.grad for parameter in model.parameters()]
                     grads = [None if grad is None else grad.clone() for grad in grads]
             facts.append({"kind": None, "first": first, "steps": steps, "grads": grads})
-            facts[-1] |= {"sent": sum(sizes_sent), "all_reduces": len(sizes_sent)}
+            facts[-1] |= {"sent": sum(size for _, size in sent), "all_reduces": len(sent)}
+            facts[-1]["dtypes"] = sorted({kind for kind, _ in sent})
         return facts
 
     return run_on_ranks(on_rank, world=world, stall=2.0 + 0.5 * len(cases))
@@ -290,6 +291,14 @@ with check("communicated-bytes") as test:
                 for came, truth in zip(grads, wanted, strict=True)
             )
 
+        def cuts_off(grads):
+            """Whether what is wrong is too small, and has the same size everywhere."""
+            pairs = [(a.flatten().tolist(), b.flatten().tolist()) for a, b in zip(grads, wanted, strict=True)]
+            numbers = [pair for came, truth in pairs for pair in zip(came, truth, strict=True)]
+            wrong = [(abs(a), abs(b)) for a, b in numbers if abs(a - b) > loose * (abs(b) + scale)]
+            size = wrong[0][0] if wrong else 0
+            return bool(wrong) and all(a < b and math.isclose(a, size, rel_tol=loose) for a, b in wrong)
+
         right = [near(one["grads"], 1) for one in facts]
         seen.that(
             all(right),
@@ -308,6 +317,11 @@ with check("communicated-bytes") as test:
                     a is not None and b is not None and not torch.equal(a, b)
                     for a, b in zip(facts[0]["grads"], facts[1]["grads"], strict=True)
                 ),
+            ),
+            mistake(
+                "You cut off large gradients. They and their sum are in the range of float16 here. If you want to be "
+                "safe from larger sums, divide before all_reduce.",
+                when=lambda seen: rows == 7 and all(cuts_off(one["grads"]) for one in facts),
             ),
         )
         numbers = sum(parameter.numel() for parameter in net.parameters() if parameter.requires_grad)
@@ -378,6 +392,14 @@ with check("communicated-bytes") as test:
             ),
             stage="rule",
         )
+        kinds = {kind.removeprefix("torch.") for one in facts for kind in one["dtypes"]}
+        asked = str(dtype or torch.float32).removeprefix("torch.")
+        seen.that(
+            kinds <= {asked},
+            f"You sent {' and '.join(sorted(kinds))} although {asked} was asked for. Both have 2 bytes, but float16 "
+            "ends at 65,504, and bfloat16 has fewer digits. Convert to `dtype`.",
+            stage="dtype",
+        )
         recorded = facts[0]["all_reduces"] or calls[-1]  # 0 where dist.all_reduce was not the way
         seen.that(
             calls == sorted(calls) and calls[0] >= 1 and calls[passes - 1] >= passes and calls[-1] == recorded,
@@ -395,10 +417,10 @@ with check("communicated-bytes") as test:
     judge(seen, 0, given, 3)
 
     ### BEGIN HIDDEN TESTS
-    test.hidden("frozen layers are not sent; the batch size plays no part (and two more cases in the same run)")
+    test.hidden("frozen layers are not sent; the batch size plays no part (and three more cases in the same run)")
     frozen, large = ([3, 4, 2, 3], 1, 2, 1, 1, None), ([64, 600, 450], 0, 1, 2, 0, None)
-    half = ([4, 3, 3], 0, 3, 3, 0, torch.float16)
-    seen = observe_scenario(measured, meter_ddp, 2, [frozen, large, half]).expecting(*known)
+    half, high = ([4, 3, 3], 0, 3, 3, 0, torch.float16), ([4, 3, 3], 0, 7, 1, 0, torch.float16)
+    seen = observe_scenario(measured, meter_ddp, 2, [frozen, large, half, high]).expecting(*known)
     judge(seen, 0, frozen, 2)
 
     test.hidden("a model of several buckets")
@@ -406,4 +428,7 @@ with check("communicated-bytes") as test:
 
     test.hidden("float16, three passes")
     judge(seen, 2, half, 2)
+
+    test.hidden("float16, a gradient of 45,000 on one rank")
+    judge(seen, 3, high, 2)
     ### END HIDDEN TESTS

@@ -342,3 +342,33 @@ def average_gradients(model):
             dist.all_reduce(grad)
             p.grad = grad / dist.get_world_size()
             p.averaged = True
+
+
+# %% wrong: a flat bucket of views
+# says: A gradient may be non-contiguous, and then `view` can't flatten it.
+# earns: 1 of 2
+# caught: hidden
+def average_gradients(model):
+    params = [p for p in model.parameters() if p.requires_grad]
+    for p in params:
+        if p.grad is None:
+            p.grad = torch.zeros_like(p)
+    flat = torch.cat([p.grad.view(-1) for p in params])
+    dist.all_reduce(flat)
+    flat /= dist.get_world_size()
+    for p, part in zip(params, flat.split([p.numel() for p in params]), strict=True):
+        p.grad.copy_(part.view_as(p))
+
+
+# %% right: a flat bucket in the dtype of the first parameter
+def average_gradients(model):
+    params = [p for p in model.parameters() if p.requires_grad]
+    flat = torch.zeros(sum(p.numel() for p in params), dtype=params[0].dtype)
+    parts = flat.split([p.numel() for p in params])
+    for part, p in zip(parts, params, strict=True):
+        if p.grad is not None:
+            part.copy_(p.grad.reshape(-1))
+    dist.all_reduce(flat)
+    flat /= dist.get_world_size()
+    for part, p in zip(parts, params, strict=True):
+        p.grad = part.view(p.shape)

@@ -2,6 +2,7 @@ import collections
 
 import torch
 import torch.distributed as dist
+import torch.distributed._functional_collectives as funcol
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
@@ -304,7 +305,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: always half precision
 # says: The meter does not count the bytes that were passed to all_reduce.
-# says: The gradients are not the mean over the ranks.
+# says: You sent float16 although bfloat16 was asked for.
 # earns: 0 of 1
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
@@ -415,7 +416,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: hooks of the parameters count
 # says: You computed the number from the parameters. But frozen layers are not sent, nothing is sent under
-# says: The meter counts the float32 buffer although
+# says: Your code ignores dtype, so nothing was sent in the smaller format.
 # earns: 0 of 1
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
@@ -532,5 +533,93 @@ def meter_ddp(model, dtype=None):
         return future.then(lambda done: buffer.copy_(done.value()[0]))
 
     ddp = DistributedDataParallel(model)
+    ddp.register_comm_hook(None, hook)
+    return ddp, meter
+
+
+# %% wrong: float16, whatever the smaller format is
+# says: You sent float16 although bfloat16 was asked for.
+# earns: 0.5 of 1
+def meter_ddp(model, dtype=None):
+    ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
+
+    def hook(state, bucket):
+        sent = bucket.buffer() / dist.get_world_size()
+        sent = sent if dtype is None else sent.half()
+        meter["bytes"] += sent.nbytes
+        meter["calls"] += 1
+        return dist.all_reduce(sent, async_op=True).get_future().then(lambda f: f.value()[0].float())
+
+    ddp.register_comm_hook(None, hook)
+    return ddp, meter
+
+
+# %% wrong: bfloat16, whatever the smaller format is
+# says: You sent bfloat16 although float16 was asked for.
+# earns: 0.5 of 1
+# caught: hidden
+def meter_ddp(model, dtype=None):
+    ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
+
+    def hook(state, bucket):
+        sent = bucket.buffer() / dist.get_world_size()
+        sent = sent if dtype is None else sent.bfloat16()
+        meter["bytes"] += sent.nbytes
+        meter["calls"] += 1
+        return dist.all_reduce(sent, async_op=True).get_future().then(lambda f: f.value()[0].float())
+
+    ddp.register_comm_hook(None, hook)
+    return ddp, meter
+
+
+# %% wrong: counts half and sends float32 straight to the process group
+# says: Your code ignores dtype, so nothing was sent in the smaller format.
+# earns: 0.5 of 1
+def meter_ddp(model, dtype=None):
+    ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
+
+    def hook(state, bucket):
+        rounded = (bucket.buffer() / dist.get_world_size()).to(dtype or torch.float32)
+        meter["bytes"] += rounded.nbytes
+        meter["calls"] += 1
+        return dist.group.WORLD.allreduce([rounded.float()]).get_future().then(lambda f: f.value()[0])
+
+    ddp.register_comm_hook(None, hook)
+    return ddp, meter
+
+
+# %% wrong: clamps what the sum might carry out of the range
+# says: You cut off large gradients.
+# earns: 0.5 of 1
+# caught: hidden
+def meter_ddp(model, dtype=None):
+    ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
+    world = dist.get_world_size()
+
+    def hook(state, bucket):
+        sent = bucket.buffer()
+        if dtype is not None:
+            most = torch.finfo(dtype).max / world
+            sent = sent.clamp(-most, most).to(dtype)
+        meter["bytes"] += sent.nbytes
+        meter["calls"] += 1
+        return dist.all_reduce(sent, async_op=True).get_future().then(lambda f: f.value()[0].float() / world)
+
+    ddp.register_comm_hook(None, hook)
+    return ddp, meter
+
+
+# %% right: a functional collective
+def meter_ddp(model, dtype=None):
+    ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
+
+    def hook(state, bucket):
+        sent = (bucket.buffer() / dist.get_world_size()).to(dtype or torch.float32)
+        meter["bytes"] += sent.nbytes
+        meter["calls"] += 1
+        future = torch.futures.Future()
+        future.set_result(funcol.wait_tensor(funcol.all_reduce(sent, "sum", dist.group.WORLD)).float())
+        return future
+
     ddp.register_comm_hook(None, hook)
     return ddp, meter

@@ -499,3 +499,114 @@ def distributed_accuracy(predict, dataset, batch_size):
     dist.all_gather(gathered, stats)
     correct, total = torch.stack(gathered).sum(0)
     return (correct / total).item()
+
+
+# %% right: gathers a flag for each sample in uint8
+def distributed_accuracy(predict, dataset, batch_size):
+    n, rank, world = len(dataset), dist.get_rank(), dist.get_world_size()
+    if n == 0:
+        raise ValueError("empty dataset")
+    flags, place = torch.zeros(-(-n // world), dtype=torch.uint8), 0
+    for x, y in DataLoader(Subset(dataset, range(rank, n, world)), batch_size=batch_size):
+        flags[place : place + len(y)] = (predict(x) == y).to(torch.uint8)
+        place += len(y)
+    gathered = [torch.empty_like(flags) for _ in range(world)]
+    dist.all_gather(gathered, flags)
+    return int(torch.stack(gathered).sum()) / n
+
+
+# %% right: gathers predictions and labels in int32 and cuts off the padding
+def distributed_accuracy(predict, dataset, batch_size):
+    n, rank, world = len(dataset), dist.get_rank(), dist.get_world_size()
+    if n == 0:
+        raise ValueError("empty dataset")
+    both, place = torch.full((2, -(-n // world)), -1, dtype=torch.int32), 0
+    for x, y in DataLoader(Subset(dataset, range(rank, n, world)), batch_size=batch_size):
+        both[:, place : place + len(y)] = torch.stack([predict(x), y])
+        place += len(y)
+    gathered = [torch.empty_like(both) for _ in range(world)]
+    dist.all_gather(gathered, both)
+    predictions, labels = torch.stack(gathered, -1).flatten(1)[:, :n]
+    return (predictions == labels).sum().item() / n
+
+
+# %% right: a table of flags in uint8, each place filled by one rank, added up
+def distributed_accuracy(predict, dataset, batch_size):
+    n, rank, world = len(dataset), dist.get_rank(), dist.get_world_size()
+    if n == 0:
+        raise ValueError("empty dataset")
+    table, place = torch.zeros(n, dtype=torch.uint8), rank
+    for x, y in DataLoader(Subset(dataset, range(rank, n, world)), batch_size=batch_size):
+        table[place : place + world * len(y) : world] = (predict(x) == y).to(torch.uint8)
+        place += world * len(y)
+    dist.all_reduce(table)
+    return table.sum().item() / n
+
+
+# %% right: gathers the predictions of each batch, with as many batches on every rank
+def distributed_accuracy(predict, dataset, batch_size):
+    n, rank, world = len(dataset), dist.get_rank(), dist.get_world_size()
+    if n == 0:
+        raise ValueError("empty dataset")
+    correct, share = 0, -(-n // world)
+    for start in range(0, share, batch_size):
+        mine = [i for i in range(rank + start * world, n, world)][: min(batch_size, share - start)]
+        flags = torch.zeros(min(batch_size, share - start), dtype=torch.int32)
+        if mine:
+            x, y = next(iter(DataLoader(Subset(dataset, mine), batch_size=batch_size)))
+            flags[: len(mine)] = predict(x) == y
+        every = torch.empty(world * len(flags), dtype=torch.int32)
+        dist.all_gather_into_tensor(every, flags)
+        correct += int(every.sum())
+    return correct / n
+
+
+# %% wrong: counts in float32, adds in float64
+# says: You count the right samples in a dtype that can't represent all counts.
+# earns: 1 of 2
+# caught: hidden
+# corner: beyond 2**24
+def distributed_accuracy(predict, dataset, batch_size):
+    n, rank, world = len(dataset), dist.get_rank(), dist.get_world_size()
+    if n == 0:
+        raise ValueError("empty dataset")
+    correct = torch.tensor(0.0)
+    for x, y in DataLoader(Subset(dataset, range(rank, n, world)), batch_size=batch_size):
+        correct += (predict(x) == y).float().sum()
+    correct = correct.double()
+    dist.all_reduce(correct)
+    return correct.item() / n
+
+
+# %% wrong: gathers float32 counts into one tensor
+# says: You add the ranks' counts in a dtype that can't represent them.
+# earns: 1 of 2
+# caught: hidden
+# corner: beyond 2**24
+def distributed_accuracy(predict, dataset, batch_size):
+    n, rank, world = len(dataset), dist.get_rank(), dist.get_world_size()
+    if n == 0:
+        raise ValueError("empty dataset")
+    correct = 0
+    for x, y in DataLoader(Subset(dataset, range(rank, n, world)), batch_size=batch_size):
+        correct += (predict(x) == y).sum().item()
+    every = torch.empty(world)
+    dist.all_gather_into_tensor(every, torch.tensor([float(correct)]))
+    return every.sum().item() / n
+
+
+# %% wrong: gathers float32 counts as objects
+# says: You add the ranks' counts in a dtype that can't represent them.
+# earns: 1 of 2
+# caught: hidden
+# corner: beyond 2**24
+def distributed_accuracy(predict, dataset, batch_size):
+    n, rank, world = len(dataset), dist.get_rank(), dist.get_world_size()
+    if n == 0:
+        raise ValueError("empty dataset")
+    correct = torch.zeros(1)
+    for x, y in DataLoader(Subset(dataset, range(rank, n, world)), batch_size=batch_size):
+        correct += (predict(x) == y).sum()
+    every = [None] * world
+    dist.all_gather_object(every, correct)
+    return (torch.stack(every).sum() / n).item()
