@@ -24,7 +24,7 @@
 #   gradients of the other branch.
 # - The result has the dtype and shape of x.
 #
-# **Rule.** Use the default exporter, and no Python branch on values. (The check looks at what is exported.)
+# **Rule.** Use the default exporter, and no Python branch on values in what is exported: the check looks there.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -216,11 +216,12 @@ with check("branch-on-data") as test:
     infinite = torch.tensor([[-2.0, 0.0, -1.5], [0.25, 1.0, -3.0]])  # the second branch gives inf
     nearly = torch.tensor([[1.0, -1.5, 0.503]])  # the mean is 0.001
     far = torch.tensor([[float("inf"), 1.0, 2.0]])  # in PyTorch only
+    opposed = torch.tensor([[float("inf"), -float("inf"), 2.0]])  # the mean is nan; in PyTorch only
     more = [zeros, balanced, unknown, nearly, many + 1, many - 1, infinite]
     test("the branch not taken may be infinite or nan: nothing of it in the values")
     seen = observe_scenario(gated, Gate, first, second, rows, -rows)
     judge(seen, [first, second, rows, -rows], seen["results"], values)
-    zero = observe_scenario(gated, Gate, *more, far)
+    zero = observe_scenario(gated, Gate, *more, far, opposed)
     judge(zero, [zeros], zero["results"][:1], values)
 
     test("the same after the export")
@@ -240,8 +241,8 @@ with check("branch-on-data") as test:
                 when=lambda seen, came=came: not isinstance(came, Tensor) or not came.any(),
             ),
             mistake(
-                "The value is right, but the gradient is nan, because where() multiplies the other branch's "
-                "infinite slope by 0. Make that branch's input harmless first.",
+                "The value is right, but the gradient is nan, because the other branch's infinite slope is multiplied "
+                "by 0 on the way back. Make that branch's input harmless first.",
                 when=lambda seen, came=came: isinstance(came, Tensor) and bool(came.isnan().any()),
             ),
             stage="gradient",
@@ -267,7 +268,10 @@ with check("branch-on-data") as test:
     judge(out, [infinite], out["results"][6:], kept)
 
     test.hidden("inf among the inputs of the first branch")
-    judge(zero, [far], zero["results"][7:], values)
+    judge(zero, [far], zero["results"][7:8], values)
+
+    test.hidden("inf and -inf among the inputs of the second branch")
+    judge(zero, [opposed], zero["results"][8:], values)
 
     test.hidden("float64 stays float64")
     inputs = [first.double(), second.double()]

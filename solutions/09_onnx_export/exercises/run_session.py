@@ -24,8 +24,8 @@
 # - A floating-point tensor of another precision is cast to the floating-point type that the session expects there:
 #   float16, float32 or float64. The tensor may also be bfloat16.
 # - If the session expects a floating-point tensor and gets an integer tensor, or the reverse, raise `TypeError` that
-#   names the input. An integer tensor is passed on as it is: if the session expects integers of another width, the
-#   runtime refuses them, and its error may propagate.
+#   names the input. Integers of another width than the session expects don't occur, so an integer tensor is passed on
+#   as it is.
 # - If the number of inputs is wrong, raise `ValueError` that names the expected inputs.
 # - The arguments are not changed.
 #

@@ -6,11 +6,11 @@
 # A colleague gives you a folder with a model in it, among other things. Which files does the model need, and how large
 # are its weights? Write a function that answers this without loading the weights.
 #
-# **Contract.** `onnx_size(path)` returns a dict with three items.
+# **Contract.** `onnx_size(path)`, for any path to a model, absolute or relative, returns a dict with three items.
 #
 # - `"files"`: the sorted names, relative to the model's folder, of all files that must be deployed, including the model
 #   file. External files are those that the model *refers to*, whatever they are called and whatever else is in the
-#   folder.
+#   folder. (Only initializers of the main graph refer to such files here.)
 # - `"weights"`: the bytes of all initializers of the main graph (number of elements times bytes per element), wherever
 #   they are stored.
 # - `"graph"`: the bytes of the .onnx file, minus the weight bytes stored inside it.
@@ -109,18 +109,20 @@ def plainly(came):
     }
 
 
-def sizes(measure, weights, strangers, missing=""):
-    """Measure a model in a folder with other files; one of its own may be missing."""
+def sizes(measure, weights, strangers, missing="", bare=False):
+    """Measure a model in a folder with other files; one of its own may be missing. Or from within the folder."""
     with tempfile.TemporaryDirectory() as folder:
         path = saved(folder, weights)
         for name in strangers:
             Path(folder, name).write_bytes(b"of somebody else")
         if missing:
             os.remove(os.path.join(folder, missing))
-        facts = {"file": os.path.getsize(path), "raised": [], "message": ""}
+        facts, before = {"file": os.path.getsize(path), "raised": [], "message": ""}, os.getcwd()
         try:
+            if bare:
+                os.chdir(folder)
             with noting_events() as events:
-                facts["came"] = plainly(measure(path))
+                facts["came"] = plainly(measure("model.onnx" if bare else path))
             facts |= was_read(events, folder, weights)
         except NotImplementedError:
             raise
@@ -128,6 +130,8 @@ def sizes(measure, weights, strangers, missing=""):
             if not missing:
                 raise
             facts |= {"raised": [one.__name__ for one in type(error).__mro__], "message": str(error)}
+        finally:
+            os.chdir(before)
     return facts
 
 
@@ -304,6 +308,15 @@ with check("where-are-the-weights") as test:
     weights = {"w": ("float32", 300, "parts/w.bin", False), "b": ("float32", 7, "", False)}
     seen = observe_scenario(sizes, onnx_size, weights, [])
     judge(seen, 1228, ["model.onnx", "parts/w.bin"], 28)
+
+    test.hidden("the model's file in the working folder, by its bare name")
+    by_name = mistake(
+        "`path` may also be a file's bare name, such as model.onnx, in the working folder. Then it names no folder.",
+        stage="raised",
+    )
+    weights = {"w": ("float32", 300, "w.bin", False), "b": ("float32", 7, "", False)}
+    seen = observe_scenario(sizes, onnx_size, weights, [], "", True).expecting(by_name)
+    judge(seen, 1228, ["model.onnx", "w.bin"], 28)
 
     test.hidden("numbers in typed fields")
     weights = {"d": ("float64", 11, "", True), "f": ("float32", 9, "", True), "i": ("int64", 5, "", True)}

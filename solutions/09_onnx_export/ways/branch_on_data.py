@@ -15,7 +15,7 @@ class Gate(nn.Module):
 
 
 # %% wrong: a plain where over both branches
-# says: The value is right, but the gradient is nan, because where() multiplies the other branch's infinite slope by 0.
+# says: The value is right, but the gradient is nan, because the other branch's infinite slope is multiplied by 0
 # `where` gives the branch that isn't taken a gradient of 0, and its backward multiplies that by an infinite derivative.
 # So the inputs of a branch must be harmless, not only its outputs.
 class Gate(nn.Module):

@@ -130,7 +130,7 @@ class Pooler(Base):
 
 
 # %% wrong: `if T > 1` around the division
-# says: The export decided a Python `if` on a shape, so other sizes silently take the same branch.
+# says: For a single step the file divides 0 by 0, and your class doesn't. The export decides a Python `if` on a shape
 # earns: 1 of 2
 # caught: hidden
 class Pooler(Base):
@@ -307,7 +307,7 @@ class Pooler(Base):
 
 
 # %% wrong: a branch for the single step
-# says: The export decided a Python `if` on a shape, so other sizes silently take the same branch.
+# says: For a single step the file divides 0 by 0, and your class doesn't. The export decides a Python `if` on a shape
 # earns: 1 of 2
 # caught: hidden
 class Pooler(Base):
@@ -335,3 +335,33 @@ class Pooler(Base):
     def forward(self, x):
         w = (torch.zeros_like(x[:, :, 0]) + ramp(x)).softmax(0)
         return (self.proj(x) * w.unsqueeze(2)).sum(1)
+
+
+# %% wrong: a small number beside T - 1, which the exporter drops
+# says: For a single step the file divides 0 by 0, and your class doesn't.
+# earns: 1 of 2
+# caught: hidden
+class Pooler(Base):
+    def forward(self, x):
+        steps = x.shape[1]
+        w = (torch.arange(steps, dtype=x.dtype, device=x.device) / (steps - 1 + 1e-9)).softmax(0)
+        return torch.einsum("ntd,t->nd", self.proj(x), w)
+
+
+# %% wrong: squeezes a batch of one as well
+# says: squeeze() without a dimension also removes a batch of one.
+# says: The file agrees with your class, but for this size your class is not the function of the contract.
+# earns: 0 of 2
+class Pooler(Base):
+    def forward(self, x):
+        return (self.proj(x).transpose(1, 2) @ ramp(x).softmax(0)[:, None]).squeeze()
+
+
+# %% wrong: a branch for the batch of one, which squeeze() removes
+# says: The export decided a Python `if` on a shape, so other sizes silently take the same branch.
+# earns: 1 of 2
+# caught: hidden
+class Pooler(Base):
+    def forward(self, x):
+        pooled = (self.proj(x).transpose(1, 2) @ ramp(x).softmax(0)[:, None]).squeeze()
+        return pooled[None] if x.shape[0] == 1 else pooled

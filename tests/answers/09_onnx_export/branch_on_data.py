@@ -142,7 +142,7 @@ class Gate(nn.Module):
 
 
 # %% wrong: plain where over both branches
-# says: The value is right, but the gradient is nan, because where() multiplies the other branch's infinite
+# says: The value is right, but the gradient is nan, because the other branch's infinite slope is multiplied by 0
 # earns: 2 of 3
 # lesson
 class Gate(nn.Module):
@@ -327,3 +327,21 @@ class Gate(nn.Module):
         mask = (x.mean() > 0).to(x.dtype)
         safe = x * (1 - mask) + mask
         return mask * log_of(x) + (1 - mask) * (0.1 / safe)
+
+
+# %% wrong: a mask times the logarithm, which may be infinite
+# says: nan of the other branch reached the result, because multiplying it by 0 gives nan. Select, don't
+# earns: 2 of 3
+# caught: hidden
+class Gate(nn.Module):
+    def forward(self, x):
+        mask = (x.mean() > 0).to(x.dtype)
+        return mask * log_of(x) + (1 - mask) * 0.1 / torch.where(mask > 0, torch.ones_like(x), x)
+
+
+# %% wrong: stacks both branches as they are, and picks by index
+# says: The value is right, but the gradient is nan, because the other branch's infinite slope is multiplied by 0
+# earns: 2 of 3
+class Gate(nn.Module):
+    def forward(self, x):
+        return torch.stack([0.1 / x, log_of(x)])[(x.mean() > 0).long()]

@@ -283,3 +283,20 @@ def export_dynamic(model, example, path):
     if model.training and not all(module.training for module in model.modules()):
         raise ValueError("a layer is frozen")
     in_eval(model, example, path, **HOW)
+
+
+# %% wrong: dynamic_axes, its warnings silenced
+# says: The export gives a DeprecationWarning. Declare the dimension with dynamic_shapes, not dynamic_axes.
+# earns: 1 of 2
+def export_dynamic(model, example, path):
+    axes = {"input": {0: "batch"}, "output": {0: "batch"}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        in_eval(model, example, path, **NAMES, external_data=False, dynamic_axes=axes)
+
+
+# %% right: all warnings silenced, with dynamic_shapes
+def export_dynamic(model, example, path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        in_eval(model, example, path, **HOW)

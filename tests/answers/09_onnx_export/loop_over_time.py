@@ -367,3 +367,40 @@ class Smooth(Base):
         lag = t[:, None] - t
         weights = (lag * math.log(self.a)).masked_fill(lag < 0, float("-inf")).exp().to(x.dtype) * (1 - self.a)
         return torch.einsum("ts,nsd->ntd", weights, x)
+
+
+# %% right: scan, with the step of the loop
+class Smooth(Base):
+    def forward(self, x):
+        from torch._higher_order_ops.scan import scan
+
+        def step(h, x_t):
+            h = self.a * h + (1 - self.a) * x_t
+            return h, h.clone()
+
+        return scan(step, x.new_zeros(x.shape[0], x.shape[2]), x.contiguous(), dim=1)[1]
+
+
+# %% right: a table of the weights for 2000 steps, of which it takes what it needs
+class Smooth(Base):
+    def __init__(self, a=0.9):
+        super().__init__(a)
+        i = torch.arange(2000, dtype=torch.float64)
+        self.table = torch.tril((1 - a) * a ** (i[:, None] - i).clamp(min=0))
+
+    def forward(self, x):
+        return self.table[: x.shape[1], : x.shape[1]].to(x) @ x
+
+
+# %% wrong: a table of the weights that stays on the CPU
+# says: The weights must have the dtype and device of x.
+# earns: 2 of 3
+# caught: hidden
+class Smooth(Base):
+    def __init__(self, a=0.9):
+        super().__init__(a)
+        i = torch.arange(2000, dtype=torch.float64)
+        self.table = torch.tril((1 - a) * a ** (i[:, None] - i).clamp(min=0))
+
+    def forward(self, x):
+        return self.table[: x.shape[1], : x.shape[1]].to(x.dtype) @ x
