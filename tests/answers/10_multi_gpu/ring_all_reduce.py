@@ -1,6 +1,3 @@
-import threading
-
-import numpy as np
 import torch
 import torch.distributed as dist
 
@@ -741,6 +738,8 @@ def ring_all_reduce(t):
 # earns: 2 of 3
 # caught: hidden
 def ring_all_reduce(t):
+    import numpy as np
+
     rank, world = dist.get_rank(), dist.get_world_size()
     whole = t.detach().numpy().copy().ravel()
     chunks = [torch.from_numpy(chunk) for chunk in np.array_split(whole, world)]
@@ -756,7 +755,7 @@ def ring_all_reduce(t):
 # %% wrong: a lock outside of the function
 # says: The check runs your code in other processes, but something that your code uses can't be sent there.
 # earns: 0 of 3
-lock = threading.Lock()
+lock = __import__("threading").Lock()
 
 
 def ring_all_reduce(t):
