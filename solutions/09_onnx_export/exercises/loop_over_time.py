@@ -258,11 +258,9 @@ with check("loop-over-time") as test:
 
     def on_another_device(make):
         """Smooth tensors without numbers on the meta device, which must not meet tensors of the CPU."""
-        from torch._subclasses.fake_tensor import FakeTensorMode
-
         with torch.overrides._pop_mode_temporarily(), torch.utils._python_dispatch._disable_current_modes():
             model = make(0.7)
-            with FakeTensorMode(allow_non_fake_inputs=True):
+            with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True):
                 came = model(torch.empty(2, 6, 3, device="meta"))
             return {"device": came.device.type if isinstance(came, Tensor) else ""}
 
