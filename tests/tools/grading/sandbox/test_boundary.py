@@ -1347,7 +1347,7 @@ def test_what_is_not_limited_here_is_said(sandbox: Sandbox, unfiltered: Sandbox,
         assert [one for one in session.not_limited if "System calls are not filtered" in one]
     known = Sandbox._process_behind_handle
     monkeypatch.setattr(Sandbox, "_process_behind_handle", staticmethod(lambda control: known(control) and None))
-    with sandbox.session() as session:
+    with Sandbox(SETUP, LIMITS) as unwatched, unwatched.session() as session:
         assert unlimited.UNWATCHED in session.not_limited and unlimited.WATCHED not in session.not_limited
 
 

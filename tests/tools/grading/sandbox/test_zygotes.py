@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -43,6 +44,11 @@ def zygotes() -> set[psutil.Process]:
             if runs and namespace(one) != namespace(psutil.Process()) and apart:
                 found.add(one)
     return found
+
+
+def at_work(zygote: psutil.Process) -> list[psutil.Process]:
+    """Its branches that haven't ended."""
+    return [one for one in zygote.children() if one.status() != psutil.STATUS_ZOMBIE]
 
 
 def namespace(process: psutil.Process) -> str:
@@ -163,14 +169,50 @@ def test_a_branch_sees_nothing_that_another_leaves(two: tuple[Sandbox, Sandbox])
 @needs_bubblewrap
 def test_a_branch_has_no_rights_and_can_not_be_looked_into(two: tuple[Sandbox, Sandbox], zygote: SharedZygote):
     [root] = zygotes()
-    for one in (root, *root.children()):
+    assert wait_for(lambda: len(at_work(root)) == 2)  # those of the test before have ended
+    for one in (root, *at_work(root)):
         status = Path(f"/proc/{one.pid}/status").read_text()
         fields = dict(line.split(":\t", 1) for line in status.splitlines())
         assert {fields[name] for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {"0" * 16}
         assert fields["NoNewPrivs"] == "1"
         assert os.stat(f"/proc/{one.pid}/mem").st_uid != int(fields["Uid"].split()[0])  # his others can't look into it
-    networks = {os.readlink(f"/proc/{one.pid}/ns/net") for one in (root, *root.children())}
+    networks = {os.readlink(f"/proc/{one.pid}/ns/net") for one in (root, *at_work(root))}
     assert len(networks) == 3
+
+
+# ---------------------------------------------------------------- the worker that waits
+
+
+@needs_linux
+@needs_bubblewrap
+def test_the_next_worker_is_forked_while_this_one_works(two: tuple[Sandbox, Sandbox]):
+    with two[0].session() as session:
+        assert run(session, "def probe(): return 1") == 1
+        waiting = two[0]._heard_of_worker().process
+        assert waiting is not None and waiting != session._usage.process
+    with two[0].session() as session:
+        assert session._usage.process == waiting
+        assert run(session, "def probe(): return 2") == 2
+
+
+@needs_linux
+@needs_bubblewrap
+def test_a_waiting_worker_that_is_killed_costs_nothing(two: tuple[Sandbox, Sandbox]):
+    with two[0].session():
+        waiting = psutil.Process(two[0]._heard_of_worker().process)
+    waiting.kill()
+    assert wait_for(lambda: not two[0]._ahead.is_well)
+    with two[0].session() as session:
+        assert run(session, "def probe(): return 1") == 1
+
+
+@needs_bubblewrap
+def test_a_worker_that_could_not_be_forked_ahead_is_asked_for_again(two: tuple[Sandbox, Sandbox]):
+    with two[0].session():
+        waiting = two[0]._heard_of_worker()
+        two[0]._ahead = replace(waiting, number=None, error="Resource temporarily unavailable")
+    with two[0].session() as session:
+        assert run(session, "def probe(): return 1") == 1
 
 
 # ---------------------------------------------------------------- its end
@@ -185,8 +227,8 @@ def test_a_zygote_that_is_killed_is_started_anew():
             assert run(session, "def probe(): return 1") == 1
         zygote.process.kill()
         assert wait_for(lambda: not zygotes() - others)
-        with pytest.raises(CourseError, match="The sandbox has ended"):
-            before.session()
+        with pytest.raises(CourseError, match="The sandbox has ended"), before.session() as session:
+            run(session, "def probe(): return 1")
         with _sandbox(stack, zygote).session() as session:
             assert run(session, "def probe(): return 2") == 2
 

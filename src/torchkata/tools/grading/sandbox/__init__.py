@@ -21,8 +21,10 @@ Who starts whom
                                           worker ◄────┘                      RUNS THE LEARNER'S CODE
                                           one for each submission, a new one when it crashes or takes too long
 
-Loading torch takes seconds and forking takes milliseconds; that is why there is a zygote. Zygote and branch never run a
-learner's code. On a cluster each machine's judge starts a zygote of its own.
+Loading torch takes seconds and forking takes milliseconds; that is why there is a zygote. Confining a worker takes some
+of those milliseconds too, so the judge asks for the next worker while the present one works: one always waits, and has
+run nothing yet. Zygote and branch never run a learner's code. On a cluster each machine's judge starts a zygote of its
+own.
 
 Everything in `inside/` runs below bubblewrap. The rest of this package runs in the main process (`zygotes`,
 `bubblewrap`), in the judge (`session`, `replies`, `scenarios`, `usage`, `unlimited`), or on both sides (`wire`,

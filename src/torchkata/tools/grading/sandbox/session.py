@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import socket
 import time
 from collections.abc import Callable, Collection, Iterable
@@ -60,6 +61,25 @@ class CellReply:
     needs: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True)
+class _NewWorker:
+    """A worker that nobody has used yet: the socket to it, and what the branch has said of it, if that was heard: its
+    number there, None where it could not be forked; the number of its process here; what went wrong, and why no system
+    calls are refused, in words."""
+
+    sock: socket.socket
+    is_heard_of: bool = False
+    number: int | None = None
+    process: int | None = None
+    error: str = ""
+    unfiltered: str | None = None
+
+    @property
+    def is_well(self) -> bool:
+        """Whether it waits for a request; it says nothing by itself, so what could be read is the end."""
+        return self.number is not None and not select.select([self.sock], [], [], 0)[0]
+
+
 class Sandbox:
     """A place where submissions to one chapter are run; a context manager.
 
@@ -79,6 +99,7 @@ class Sandbox:
         self._setup = setup_source
         self.known_names = names_of(setup_source).binds  # the names that the chapter's setup cell binds
         self._open = contextlib.ExitStack()
+        self._ahead: _NewWorker | None = None  # asked for before there is a submission for it
 
     def __enter__(self) -> Sandbox:
         with contextlib.ExitStack() as opened:
@@ -86,6 +107,7 @@ class Sandbox:
                 zygote = SharedZygote(self._setup, self.limits, self.enabled, self.filtered)
                 self._branch = opened.enter_context(opened.enter_context(zygote).branch())
             opened.enter_context(self._branch.control)
+            opened.callback(self._forget_worker)
             self._open = opened.pop_all()
         return self
 
@@ -93,30 +115,66 @@ class Sandbox:
         self._open.close()
 
     def session(self) -> SubmissionSession:
-        """Fork a worker for a submission. Raises CourseError where that fails."""
-        ours, theirs = socket.socketpair()
-        with theirs:
-            try:
-                told = self._order(theirs, do="fork")
-            except BaseException:
-                ours.close()
-                raise
-        if told["error"] or told["worker"] is None:
-            ours.close()
+        """A worker for a submission. The next one is forked while this one works, so that nobody waits for it. Raises
+        CourseError where forking fails."""
+        if self._ahead is None:
+            self._ask_for_worker()
+        elif not self._heard_of_worker().is_well:  # the submission before may have taken what it needed
+            self._ahead.sock.close()
+            self._ask_for_worker()
+        worker, self._ahead = self._heard_of_worker(), None
+        if worker.number is None:
+            worker.sock.close()
             raise CourseError(
-                f"A worker could not be started: {told['error'] or 'no reason is known'}. {bubblewrap.NAMESPACES}"
+                f"A worker could not be started: {worker.error or 'no reason is known'}. {bubblewrap.NAMESPACES}"
             )
-        not_limited = unlimited(self.enabled, told["unfiltered"], told["process"] is not None)
-        return SubmissionSession(self, ours, told["worker"], Usage(told["process"]), not_limited)
+        try:
+            self._ask_for_worker()
+        except BaseException:
+            worker.sock.close()
+            raise
+        not_limited = unlimited(self.enabled, worker.unfiltered, worker.process is not None)
+        return SubmissionSession(self, worker.sock, worker.number, Usage(worker.process), not_limited)
 
     def end_worker(self, number: int) -> int:
         """End a worker and all its processes; its exit code, or minus the number of the signal that ended it."""
-        return self._order(do="end", worker=number)["status"]
+        branch = self._open_branch()
+        branch.send(do="end", worker=number)
+        if self._ahead is not None:
+            self._heard_of_worker()  # answers come in the order of what was asked
+        return branch.answer()["status"]
 
-    def _order(self, sock: socket.socket | None = None, **order: object) -> dict:
+    def _forget_worker(self) -> None:
+        """The branch ends the worker that waits, when it ends itself."""
+        if self._ahead is not None:
+            self._ahead.sock.close()
+            self._ahead = None
+
+    def _open_branch(self) -> BranchClient:
         assert self._branch is not None  # the sandbox is open
-        told = self._branch.order(sock, **order)
-        return told | {"process": self._process_behind_handle(self._branch.control) if told.get("handle") else None}
+        return self._branch
+
+    def _ask_for_worker(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                self._open_branch().send(theirs, do="fork")
+            except BaseException:
+                ours.close()
+                raise
+        self._ahead = _NewWorker(ours)
+
+    def _heard_of_worker(self) -> _NewWorker:
+        """The worker that was asked for, when the branch has said how that went."""
+        branch, worker = self._open_branch(), self._ahead
+        assert worker is not None
+        if not worker.is_heard_of:
+            told = branch.answer()
+            process = self._process_behind_handle(branch.control) if told["handle"] else None
+            self._ahead = worker = _NewWorker(
+                worker.sock, True, None if told["error"] else told["worker"], process, told["error"], told["unfiltered"]
+            )
+        return worker
 
     @staticmethod
     def _process_behind_handle(control: socket.socket) -> int | None:

@@ -34,14 +34,23 @@ class BranchClient:
     control: socket.socket
     errors: Path
 
-    def order(self, sock: socket.socket | None = None, **order: object) -> dict:
-        """Send an order, with a socket if there is one; the answer. Raises CourseError where the zygote is gone."""
-        try:
+    def send(self, sock: socket.socket | None = None, **order: object) -> None:
+        """Send an order, with a socket if there is one. Raises CourseError where the zygote is gone."""
+        with self._told_why():
             wire.send(self.control, json.dumps(order).encode(), CONTROL_SECONDS)
             if sock is not None:
                 socket.send_fds(self.control, [b"F"], [sock.fileno()])
+
+    def answer(self) -> dict:
+        """The answer to the oldest order that has none yet. Raises CourseError where the zygote is gone."""
+        with self._told_why():
             return json.loads(wire.receive(self.control, CONTROL_FRAME, CONTROL_SECONDS))
-        except wire.WireError as error:
+
+    @contextlib.contextmanager
+    def _told_why(self) -> Iterator[None]:
+        try:
+            yield
+        except (wire.WireError, OSError) as error:
             raise CourseError(f"The sandbox has ended: {error}.{_reason(self.errors)}") from None
 
 
