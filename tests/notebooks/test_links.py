@@ -9,22 +9,26 @@ from tests.notebooks import linking
 from torchkata.tools.course import Chapter, chapters, side_notebooks
 from torchkata.tools.placing import here
 
-LINKS = links_of_the_course()
 EVERYTHING = [*chapters(here()), *side_notebooks(here())]
 STABLE = "https://docs.pytorch.org/docs/stable/"
 
 
-def test_the_links_are_found():
-    assert len({link.place for link in LINKS}) > len(chapters(here()))
-    assert sum(link.address.startswith(STABLE) for link in LINKS) > 5 * len(chapters(here()))
+@pytest.fixture(scope="module")
+def links() -> list[Link]:
+    return links_of_the_course()
 
 
-def test_addresses_have_their_form():
-    assert linking.addresses(LINKS) == []
+def test_the_links_are_found(links: list[Link]):
+    assert len({link.place for link in links}) > len(chapters(here()))
+    assert sum(link.address.startswith(STABLE) for link in links) > 5 * len(chapters(here()))
 
 
-def test_the_same_words_lead_to_the_same_page():
-    assert linking.one_target(LINKS) == []
+def test_addresses_have_their_form(links: list[Link]):
+    assert linking.addresses(links) == []
+
+
+def test_the_same_words_lead_to_the_same_page(links: list[Link]):
+    assert linking.one_target(links) == []
 
 
 @pytest.mark.parametrize("chapter", [pytest.param(chapter, id=chapter.name) for chapter in chapters(here())])

@@ -3,7 +3,7 @@
 solutions/: outputs are compared strictly, except in cells whose metadata say why their output varies by machine, and as
 other_releases.py says where torch is not the locked one.
 notebooks/: every cell runs, and exactly the check cells must fail, with the verdict "not solved yet". The others are
-those of the solution, so one chapter stands for all in a sample.
+those of the solution, so one chapter stands for all in a sample. The gallery has no checks: all its cells are those.
 """
 
 import pytest
@@ -13,6 +13,7 @@ from tests.plugins import other_releases
 # the HTML of a picture; its SVG and its words, which are compared, stand beside it, and gzip differs between machines
 PICTURE_HTML = r'<div class="torchkata-picture"[\s\S]*</div>'
 ALWAYS = ("03_gather_scatter", "start")
+gallery = pytest.mark.exhaustive("a cell of the gallery, as released")
 others = pytest.mark.exhaustive("a cell of a further released notebook", thorough=True)
 
 
@@ -31,7 +32,7 @@ def pytest_collection_modifyitems(config, items):
         if cell is None:
             continue
         if release in item.path.parents and item.path.parent.name not in ALWAYS:
-            item.add_marker(others)
+            item.add_marker(gallery if item.path.parent.name == "gallery" else others)
         item.parent.sanitize_patterns[PICTURE_HTML] = "PICTURE"
         if cell.metadata.get("varies"):
             item.options["check"] = False
