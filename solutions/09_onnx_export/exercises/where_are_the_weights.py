@@ -159,54 +159,51 @@ only_main = (
 )
 
 
+def judge(seen, weights, files, inside, *more):
+    """Judge what came, for weights of so many bytes, of which some lie inside the file; more: mistakes in counting."""
+    came = seen["came"]
+    is_dict = isinstance(came, dict) and set(came) == {"graph", "weights", "files"}
+    seen.that(is_dict, 'The result must be a dict with "graph", "weights" and "files".', stage="type")
+    listed = isinstance(came["files"], (list, tuple)) and all(isinstance(name, str) for name in came["files"])
+    seen.that(listed, '"files" must be a list of names.', stage="type")
+    names, numbers = list(came["files"]), {key: came[key] for key in ("weights", "graph")}
+    whole = all(isinstance(number, int) and not isinstance(number, bool) for number in numbers.values())
+    seen.that(whole, '"graph" and "weights" must be numbers of bytes.', stage="type")
+    guessed = "The external file is not always called <name>.onnx.data. Read its location from the initializers."
+    folder = "Other files in the folder do not belong to the model."
+    relative = "The names must be relative to the model's folder."
+    seen.that(not any(os.path.basename(name) != name for name in set(names) - set(files)), relative)
+    in_folder = "A file in a subfolder needs the folder in its name: take the location as it is, such as parts/w.bin."
+    seen.that(not {os.path.basename(name) for name in files} & set(names) - set(files), in_folder)
+    seen.that(names != ["model.onnx"] or len(files) == 1, only_main)
+    seen.that("model.onnx.data" not in names or "model.onnx.data" in files, guessed)
+    seen.that(set(names) <= set(files), folder)
+    seen.that(set(names) >= set(files), "Your list lacks a file. Each initializer may have its own location, or none.")
+    seen.that(names == sorted(files), "The names must be sorted, and each must be listed once.")
+    outside = weights - inside
+    seen.that(
+        numbers["weights"] == weights,
+        f"The weights have {weights} bytes, but you count {numbers['weights']}.",
+        *more,
+        mistake(
+            "Small weights stay inside the .onnx file even with external data, so a model can have both.",
+            when=lambda seen: numbers["weights"] == outside and inside and outside,
+        ),
+        mistake(
+            "You don't count the weights in the external file.",
+            when=lambda seen: numbers["weights"] == inside and outside,
+        ),
+    )
+    seen.that(
+        numbers["graph"] == seen["file"] - inside,
+        "`graph` is the size of the .onnx file minus the weights that are stored inside it, and only those.",
+    )
+    judge_reading(seen)
+
+
 # %% check="where-are-the-weights" points=1
 """Files, bytes of weights and bytes of the graph, with data inside, outside and both."""
 with check("where-are-the-weights") as test:
-
-    def judge(seen, weights, files, inside):
-        """Judge what came, for weights of so many bytes, of which some lie inside the file."""
-        came = seen["came"]
-        is_dict = isinstance(came, dict) and set(came) == {"graph", "weights", "files"}
-        seen.that(is_dict, 'The result must be a dict with "graph", "weights" and "files".', stage="type")
-        listed = isinstance(came["files"], (list, tuple)) and all(isinstance(name, str) for name in came["files"])
-        seen.that(listed, '"files" must be a list of names.', stage="type")
-        names, numbers = list(came["files"]), {key: came[key] for key in ("weights", "graph")}
-        whole = all(isinstance(number, int) and not isinstance(number, bool) for number in numbers.values())
-        seen.that(whole, '"graph" and "weights" must be numbers of bytes.', stage="type")
-        guessed = "The external file is not always called <name>.onnx.data. Read its location from the initializers."
-        folder = "Other files in the folder do not belong to the model."
-        relative = "The names must be relative to the model's folder."
-        seen.that(not any(os.path.basename(name) != name for name in set(names) - set(files)), relative)
-        in_folder = (
-            "A file in a subfolder needs the folder in its name: take the location as it is, such as parts/w.bin."
-        )
-        seen.that(not {os.path.basename(name) for name in files} & set(names) - set(files), in_folder)
-        seen.that(names != ["model.onnx"] or len(files) == 1, only_main)
-        seen.that("model.onnx.data" not in names or "model.onnx.data" in files, guessed)
-        seen.that(set(names) <= set(files), folder)
-        seen.that(
-            set(names) >= set(files), "Your list lacks a file. Each initializer may have its own location, or none."
-        )
-        seen.that(names == sorted(files), "The names must be sorted, and each must be listed once.")
-        outside = weights - inside
-        seen.that(
-            numbers["weights"] == weights,
-            f"The weights have {weights} bytes, but you count {numbers['weights']}.",
-            mistake(
-                "Small weights stay inside the .onnx file even with external data, so a model can have both.",
-                when=lambda seen: numbers["weights"] == outside and inside and outside,
-            ),
-            mistake(
-                "You don't count the weights in the external file.",
-                when=lambda seen: numbers["weights"] == inside and outside,
-            ),
-        )
-        seen.that(
-            numbers["graph"] == seen["file"] - inside,
-            "`graph` is the size of the .onnx file minus the weights that are stored inside it, and only those.",
-        )
-        judge_reading(seen)
-
     test("all inside one file: 1,200 bytes")
     seen = observe_scenario(sizes, onnx_size, {"w": ("float32", 300, "", False)}, [])
     judge(seen, 1200, ["model.onnx"], inside=1200)
@@ -224,51 +221,6 @@ with check("where-are-the-weights") as test:
 # %% check="where-are-the-weights" points=1
 """Other files in the folder, other dtypes, typed fields; a missing file, a large one."""
 with check("where-are-the-weights") as test:
-
-    def judge(seen, weights, files, inside, *more):
-        """Judge what came, for weights of so many bytes, of which some lie inside the file."""
-        came = seen["came"]
-        is_dict = isinstance(came, dict) and set(came) == {"graph", "weights", "files"}
-        seen.that(is_dict, 'The result must be a dict with "graph", "weights" and "files".', stage="type")
-        listed = isinstance(came["files"], (list, tuple)) and all(isinstance(name, str) for name in came["files"])
-        seen.that(listed, '"files" must be a list of names.', stage="type")
-        names, numbers = list(came["files"]), {key: came[key] for key in ("weights", "graph")}
-        whole = all(isinstance(number, int) and not isinstance(number, bool) for number in numbers.values())
-        seen.that(whole, '"graph" and "weights" must be numbers of bytes.', stage="type")
-        guessed = "The external file is not always called <name>.onnx.data. Read its location from the initializers."
-        folder = "Other files in the folder do not belong to the model."
-        relative = "The names must be relative to the model's folder."
-        seen.that(not any(os.path.basename(name) != name for name in set(names) - set(files)), relative)
-        in_folder = (
-            "A file in a subfolder needs the folder in its name: take the location as it is, such as parts/w.bin."
-        )
-        seen.that(not {os.path.basename(name) for name in files} & set(names) - set(files), in_folder)
-        seen.that(names != ["model.onnx"] or len(files) == 1, only_main)
-        seen.that("model.onnx.data" not in names or "model.onnx.data" in files, guessed)
-        seen.that(set(names) <= set(files), folder)
-        seen.that(
-            set(names) >= set(files), "Your list lacks a file. Each initializer may have its own location, or none."
-        )
-        seen.that(names == sorted(files), "The names must be sorted, and each must be listed once.")
-        outside = weights - inside
-        seen.that(
-            numbers["weights"] == weights,
-            f"The weights have {weights} bytes, but you count {numbers['weights']}.",
-            *more,
-            mistake(
-                "Small weights stay inside the .onnx file even with external data, so a model can have both.",
-                when=lambda seen: numbers["weights"] == outside and inside and outside,
-            ),
-            mistake(
-                "You don't count the weights in the external file.",
-                when=lambda seen: numbers["weights"] == inside and outside,
-            ),
-        )
-        seen.that(
-            numbers["graph"] == seen["file"] - inside,
-            "`graph` is the size of the .onnx file minus the weights that are stored inside it, and only those.",
-        )
-        judge_reading(seen)
 
     def four_bytes(count):
         """Every element was taken for four bytes."""
