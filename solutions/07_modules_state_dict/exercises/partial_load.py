@@ -76,6 +76,13 @@ def body_and_head(classes, width=3):
     return filled(net, classes)
 
 
+# the names of its entries without the head's, sorted
+body = [
+    *("body.bias", "body.weight"),
+    *("norm.bias", "norm.num_batches_tracked", "norm.running_mean", "norm.running_var", "norm.weight"),
+]
+
+
 def filled(net, shift):
     """The net, its entries filled with numbers that depend on name, place and shift."""
     with torch.no_grad():
@@ -134,6 +141,7 @@ refuses = mistake(
     "strict=False does not forgive a wrong shape: load_state_dict still raises. Filter before loading.",
     raises="size mismatch",
 )
+unfit = mistake("Names and tensors must fit: {detail}.", raises="must match the (size|existing size)")
 squeezed = mistake(
     "Same number of elements is not the same shape: (2, 6) or (4, 3) must not be squeezed into (3, 4).",
     when=lambda seen: (
@@ -154,106 +162,97 @@ def new_head(answer, state):
     return story(answer, body_and_head(classes=4), state)
 
 
+def judge(seen, state, loaded, missing, unexpected, mismatched):
+    """Judge report, values, objects and the checkpoint."""
+    seen.expecting(refuses, squeezed, unfit)
+    report = seen["report"]
+    for field, came in report.items():
+        seen.that(
+            came is not None,
+            f"Return a LoadReport; its field {field} must be a {'dict' if field == 'mismatched' else 'list'}.",
+            mistake("Return the LoadReport.", when=lambda seen: seen["kind"] == "NoneType"),
+            stage="type",
+        )
+    expected = {"loaded": loaded, "missing": missing, "unexpected": unexpected, "mismatched": mismatched}
+    names = {field: [row[0] for row in rows] if field == "mismatched" else rows for field, rows in report.items()}
+    wanted = {field: [row[0] for row in rows] if field == "mismatched" else rows for field, rows in expected.items()}
+    seen.that(
+        sorted(names["missing"]) == sorted(missing) and sorted(names["unexpected"]) == sorted(unexpected),
+        "`missing` or `unexpected` is not right.",
+        squeezed,
+        mistake(
+            "Buffers (running_mean ...) are also part of a checkpoint.",
+            when=lambda seen: (
+                any("running" in name for name in wanted["loaded"])
+                and not any("running" in name for name in names["loaded"])
+            ),
+        ),
+        mistake(
+            "A mismatched name must not also appear under missing or unexpected.",
+            when=lambda seen: set(wanted["mismatched"]) & {*names["missing"], *names["unexpected"]},
+        ),
+        mistake(
+            "missing and unexpected are exchanged: missing names are in the model and not in the checkpoint.",
+            when=lambda seen: (
+                sorted(names["missing"]) == sorted(unexpected) and sorted(names["unexpected"]) == sorted(missing)
+            ),
+        ),
+        mistake(
+            "A non-persistent buffer is not in model.state_dict(): it can't be missing, nor be loaded.",
+            when=lambda seen: any("mask" in name for name in (*names["missing"], *names["loaded"])),
+        ),
+        mistake(
+            "load_state_dict supplies num_batches_tracked on its own when an old checkpoint lacks it, and does not "
+            "list it; the report must.",
+            when=lambda seen: set(missing) - set(names["missing"]) == {"norm.num_batches_tracked"},
+        ),
+    )
+    doubled = "A name is in exactly one group; here one is in two, or in none."
+    same_names = all(sorted(names[field]) == sorted(wanted[field]) for field in wanted)
+    spread = [
+        name
+        for name, given, own in mismatched
+        if math.prod(given) < math.prod(own)
+        and not torch.equal(seen["before"][name], seen["after"][name])
+        and name in names["loaded"]
+    ]
+    seen.that(
+        same_names,
+        doubled,
+        squeezed,
+        mistake(
+            f"copy_ broadcasts: a smaller tensor was spread over {', '.join(spread)}, without an error. Compare "
+            "the shapes before you copy.",
+            when=lambda seen: bool(spread),
+        ),
+        mistake(
+            "Mismatched entries belong under `mismatched` only.",
+            when=lambda seen: set(names["loaded"]) & set(wanted["mismatched"]),
+        ),
+    )
+    seen.that(report == expected, "Names sorted, shapes as (checkpoint, model).", stage="value")
+    seen.that(not seen["cast"], f"The dtype must stay the model's: {', '.join(seen['cast'])}.", stage="dtype")
+    before, after = seen["before"], seen["after"]
+    differ = ", ".join(n for n in loaded if not same_numbers(after[n], state[n].detach().to(before[n].dtype)))
+    seen.that(not differ, f"Not loaded, although name and shape fit: {differ}.")
+    touched = ", ".join(n for n in before if n not in loaded and not same_numbers(after[n], before[n]))
+    seen.that(not touched, f"What does not fit must keep its values; changed: {touched}.")
+    seen.that(
+        not seen["replaced"],
+        "The Parameter objects were replaced: an optimizer that was built before still has the old ones. Copy in "
+        "place.",
+        stage="aliasing",
+    )
+    seen.that(seen["flags same"], "requires_grad of the model's parameters must not change.", stage="gradient")
+    mutated = seen["keys same"] and not seen["changed"]
+    seen.that(mutated, "The checkpoint dict was changed; work on a copy.", stage="arguments")
+    shared = "Model and checkpoint now share memory: training would change the checkpoint."
+    seen.that(not seen["shared"], shared, stage="aliasing")
+
+
 # %% check="partial-load" points=2
 """What fits is loaded, the rest keeps its values, and the report names every entry once."""
 with check("partial-load") as test:
-
-    def judge(seen, state, loaded, missing, unexpected, mismatched):
-        """Judge report, values, objects and the checkpoint."""
-        seen.expecting(
-            refuses,
-            squeezed,
-            mistake("Names and tensors must fit: {detail}.", raises="must match the size|must match the existing"),
-        )
-        report = seen["report"]
-        for field, came in report.items():
-            seen.that(
-                came is not None,
-                f"Return a LoadReport; its field {field} must be a {'dict' if field == 'mismatched' else 'list'}.",
-                mistake("Return the LoadReport.", when=lambda seen: seen["kind"] == "NoneType"),
-                stage="type",
-            )
-        expected = {"loaded": loaded, "missing": missing, "unexpected": unexpected, "mismatched": mismatched}
-        names = {field: [row[0] for row in rows] if field == "mismatched" else rows for field, rows in report.items()}
-        wanted = {
-            field: [row[0] for row in rows] if field == "mismatched" else rows for field, rows in expected.items()
-        }
-        seen.that(
-            sorted(names["missing"]) == sorted(missing) and sorted(names["unexpected"]) == sorted(unexpected),
-            "`missing` or `unexpected` is not right.",
-            squeezed,
-            mistake(
-                "Buffers (running_mean ...) are also part of a checkpoint.",
-                when=lambda seen: (
-                    any("running" in name for name in wanted["loaded"])
-                    and not any("running" in name for name in names["loaded"])
-                ),
-            ),
-            mistake(
-                "A mismatched name must not also appear under missing or unexpected.",
-                when=lambda seen: set(wanted["mismatched"]) & {*names["missing"], *names["unexpected"]},
-            ),
-            mistake(
-                "missing and unexpected are exchanged: missing names are in the model and not in the checkpoint.",
-                when=lambda seen: (
-                    sorted(names["missing"]) == sorted(unexpected) and sorted(names["unexpected"]) == sorted(missing)
-                ),
-            ),
-            mistake(
-                "A non-persistent buffer is not in model.state_dict(): it can't be missing, nor be loaded.",
-                when=lambda seen: any("mask" in name for name in (*names["missing"], *names["loaded"])),
-            ),
-            mistake(
-                "load_state_dict supplies num_batches_tracked on its own when an old checkpoint lacks it, and does not "
-                "list it; the report must.",
-                when=lambda seen: set(missing) - set(names["missing"]) == {"norm.num_batches_tracked"},
-            ),
-        )
-        doubled = "A name is in exactly one group; here one is in two, or in none."
-        same_names = all(sorted(names[field]) == sorted(wanted[field]) for field in wanted)
-        spread = [
-            name
-            for name, given, own in mismatched
-            if math.prod(given) < math.prod(own)
-            and not torch.equal(seen["before"][name], seen["after"][name])
-            and name in names["loaded"]
-        ]
-        seen.that(
-            same_names,
-            doubled,
-            squeezed,
-            mistake(
-                f"copy_ broadcasts: a smaller tensor was spread over {', '.join(spread)}, without an error. Compare "
-                "the shapes before you copy.",
-                when=lambda seen: bool(spread),
-            ),
-            mistake(
-                "Mismatched entries belong under `mismatched` only.",
-                when=lambda seen: set(names["loaded"]) & set(wanted["mismatched"]),
-            ),
-        )
-        seen.that(report == expected, "Names sorted, shapes as (checkpoint, model).", stage="value")
-        seen.that(not seen["cast"], f"The dtype must stay the model's: {', '.join(seen['cast'])}.", stage="dtype")
-        before, after = seen["before"], seen["after"]
-        differ = ", ".join(n for n in loaded if not same_numbers(after[n], state[n].detach().to(before[n].dtype)))
-        seen.that(not differ, f"Not loaded, although name and shape fit: {differ}.")
-        touched = ", ".join(n for n in before if n not in loaded and not same_numbers(after[n], before[n]))
-        seen.that(not touched, f"What does not fit must keep its values; changed: {touched}.")
-        seen.that(
-            not seen["replaced"],
-            "The Parameter objects were replaced: an optimizer that was built before still has the old ones. Copy in "
-            "place.",
-            stage="aliasing",
-        )
-        seen.that(seen["flags same"], "requires_grad of the model's parameters must not change.", stage="gradient")
-        mutated = seen["keys same"] and not seen["changed"]
-        seen.that(mutated, "The checkpoint dict was changed; work on a copy.", stage="arguments")
-        shared = "Model and checkpoint now share memory: training would change the checkpoint."
-        seen.that(not seen["shared"], shared, stage="aliasing")
-
-    body = ["body.bias", "body.weight", "norm.bias", "norm.num_batches_tracked", "norm.running_mean"]
-    body = [*body, "norm.running_var", "norm.weight"]
-
     test("another head: the body is loaded, the head is reported and keeps its values")
     state = body_and_head(classes=5).state_dict()
     judge(
@@ -316,13 +315,7 @@ with check("partial-load") as test:
         "2.weight": torch.tensor([[1.0, 2.0], [3.0, 4.0]]),
         "3.weight": torch.tensor([1.0]),
     }
-    seen = observe_scenario(trained_after, load_matching, state).expecting(
-        mistake(
-            "strict=False does not forgive a wrong shape: load_state_dict still raises. Filter before loading.",
-            raises="size mismatch",
-        ),
-        mistake("Names and tensors must fit: {detail}.", raises="must match the (size|existing size)"),
-    )
+    seen = observe_scenario(trained_after, load_matching, state).expecting(refuses, unfit)
     fitting = ["0.weight", "0.bias", "1.weight", "1.running_mean"]
     left = ", ".join(name for name in fitting if name not in seen["loaded"])
     seen.that(not left, f"Not loaded, although name and shape fit: {left}.")
@@ -339,100 +332,6 @@ with check("partial-load") as test:
     seen.that(seen["checkpoint same"], shared, stage="aliasing")
 
     ### BEGIN HIDDEN TESTS
-    def judge(seen, state, loaded, missing, unexpected, mismatched):
-        """Judge report, values, objects and the checkpoint."""
-        seen.expecting(
-            refuses, squeezed, mistake("Names and tensors must fit: {detail}.", raises="must match the size")
-        )
-        report = seen["report"]
-        for field, came in report.items():
-            seen.that(
-                came is not None,
-                f"Return a LoadReport; its field {field} must be a {'dict' if field == 'mismatched' else 'list'}.",
-                mistake("Return the LoadReport.", when=lambda seen: seen["kind"] == "NoneType"),
-                stage="type",
-            )
-        expected = {"loaded": loaded, "missing": missing, "unexpected": unexpected, "mismatched": mismatched}
-        names = {field: [row[0] for row in rows] if field == "mismatched" else rows for field, rows in report.items()}
-        wanted = {
-            field: [row[0] for row in rows] if field == "mismatched" else rows for field, rows in expected.items()
-        }
-        seen.that(
-            sorted(names["missing"]) == sorted(missing) and sorted(names["unexpected"]) == sorted(unexpected),
-            "`missing` or `unexpected` is not right.",
-            squeezed,
-            mistake(
-                "Buffers (running_mean ...) are also part of a checkpoint.",
-                when=lambda seen: (
-                    any("running" in name for name in wanted["loaded"])
-                    and not any("running" in name for name in names["loaded"])
-                ),
-            ),
-            mistake(
-                "A mismatched name must not also appear under missing or unexpected.",
-                when=lambda seen: set(wanted["mismatched"]) & {*names["missing"], *names["unexpected"]},
-            ),
-            mistake(
-                "missing and unexpected are exchanged: missing names are in the model and not in the checkpoint.",
-                when=lambda seen: (
-                    sorted(names["missing"]) == sorted(unexpected) and sorted(names["unexpected"]) == sorted(missing)
-                ),
-            ),
-            mistake(
-                "A non-persistent buffer is not in model.state_dict(): it can't be missing, nor be loaded.",
-                when=lambda seen: any("mask" in name for name in (*names["missing"], *names["loaded"])),
-            ),
-            mistake(
-                "load_state_dict supplies num_batches_tracked on its own when an old checkpoint lacks it, and does not "
-                "list it; the report must.",
-                when=lambda seen: set(missing) - set(names["missing"]) == {"norm.num_batches_tracked"},
-            ),
-        )
-        doubled = "A name is in exactly one group; here one is in two, or in none."
-        same_names = all(sorted(names[field]) == sorted(wanted[field]) for field in wanted)
-        spread = [
-            name
-            for name, given, own in mismatched
-            if math.prod(given) < math.prod(own)
-            and not torch.equal(seen["before"][name], seen["after"][name])
-            and name in names["loaded"]
-        ]
-        seen.that(
-            same_names,
-            doubled,
-            squeezed,
-            mistake(
-                f"copy_ broadcasts: a smaller tensor was spread over {', '.join(spread)}, without an error. Compare "
-                "the shapes before you copy.",
-                when=lambda seen: bool(spread),
-            ),
-            mistake(
-                "Mismatched entries belong under `mismatched` only.",
-                when=lambda seen: set(names["loaded"]) & set(wanted["mismatched"]),
-            ),
-        )
-        seen.that(report == expected, "Names sorted, shapes as (checkpoint, model).", stage="value")
-        seen.that(not seen["cast"], f"The dtype must stay the model's: {', '.join(seen['cast'])}.", stage="dtype")
-        before, after = seen["before"], seen["after"]
-        differ = ", ".join(n for n in loaded if not same_numbers(after[n], state[n].detach().to(before[n].dtype)))
-        seen.that(not differ, f"Not loaded, although name and shape fit: {differ}.")
-        touched = ", ".join(n for n in before if n not in loaded and not same_numbers(after[n], before[n]))
-        seen.that(not touched, f"What does not fit must keep its values; changed: {touched}.")
-        seen.that(
-            not seen["replaced"],
-            "The Parameter objects were replaced: an optimizer that was built before still has the old ones. Copy in "
-            "place.",
-            stage="aliasing",
-        )
-        seen.that(seen["flags same"], "requires_grad of the model's parameters must not change.", stage="gradient")
-        mutated = seen["keys same"] and not seen["changed"]
-        seen.that(mutated, "The checkpoint dict was changed; work on a copy.", stage="arguments")
-        shared = "Model and checkpoint now share memory: training would change the checkpoint."
-        seen.that(not seen["shared"], shared, stage="aliasing")
-
-    body = ["body.bias", "body.weight", "norm.bias", "norm.num_batches_tracked", "norm.running_mean"]
-    body = [*body, "norm.running_var", "norm.weight"]
-
     def special_model(kind):
         """A model of a certain kind."""
         if kind in ("same number", "other"):

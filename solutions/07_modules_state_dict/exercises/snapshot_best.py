@@ -102,6 +102,74 @@ def agrees_in(came, state, kind):
     return all(name in came and torch.equal(came[name], state[name]) for name in names)
 
 
+def small_net():
+    """A batch norm in a container, with fixed weights."""
+    net = nn.Sequential(nn.BatchNorm1d(2))
+    with torch.no_grad():
+        net[0].weight.copy_(torch.tensor([0.5, -1.0]))
+        net[0].bias.copy_(torch.tensor([0.1, -0.2]))
+    return net
+
+
+def story(answer, net, scores, steps):
+    """Train the net with these scores, one for each step; then look at the snapshot and at the net."""
+    calls, states, weight = [], [values_of(net)], net[0].weight
+    frozen = [name for name, parameter in net.named_parameters() if not parameter.requires_grad]
+
+    def note(name, module):
+        calls.append(
+            {
+                "call": name,
+                "model": module is net,
+                "modes": sorted({m.training for m in net.modules()}),
+                "tracks": torch.is_grad_enabled(),
+            }
+        )
+
+    def one_step(module):
+        """What a step of training does: parameters and buffers change in place."""
+        with torch.no_grad():
+            for tensor in (net[0].weight, net[0].bias, net[0].running_mean, net[0].num_batches_tracked):
+                tensor += 1
+
+    def train_step(module):
+        note("train_step", module)
+        one_step(module)
+        states.append(values_of(net))
+
+    def score(module):
+        note("score", module)
+        return scores[min(len(states), len(scores) + 1) - 2]
+
+    facts = {"calls": calls, "states": states, "frozen": frozen, "raised": ""}
+    try:
+        result = answer(net, train_step, score, steps)
+    except ValueError as error:
+        facts |= {"raised": type(error).__name__, "message": str(error)}
+        return facts | {"model": values_of(net), "flags": sorted({m.training for m in net.modules()})}
+    facts |= {"model": values_of(net), "flags": sorted({m.training for m in net.modules()})}
+    pair = isinstance(result, (tuple, list)) and len(result) == 2
+    best, snapshot = result if pair else (None, None)
+    facts |= {
+        "kind": type(result).__name__,
+        "pair": pair,
+        "best": float(best) if isinstance(best, (int, float)) and not isinstance(best, bool) else None,
+        "kind of best": type(best).__name__,
+        "kind of snapshot": type(snapshot).__name__,
+    }
+    if not isinstance(snapshot, dict) or not all(isinstance(t, Tensor) for t in snapshot.values()):
+        return facts | {"snapshot": None}
+    facts["tracked"] = [name for name, tensor in snapshot.items() if tensor.requires_grad]
+    shared = net[0].weight.data_ptr() == snapshot.get("0.weight", weight).data_ptr()
+    facts["assigned"] = net[0].weight is not weight and shared
+    facts["snapshot"] = {name: tensor.detach().clone() for name, tensor in snapshot.items()}
+    net.train()
+    one_step(net)
+    facts["model later"] = values_of(net)
+    facts["snapshot later"] = {name: tensor.detach().clone() for name, tensor in snapshot.items()}
+    return facts
+
+
 sentences = {
     "alias": "The snapshot changed while training went on: state_dict() returns references to the model's own "
     "tensors. Copy them.",
@@ -141,131 +209,68 @@ def judge_turns(seen):
     seen.that(itself, "train_step and score get the model itself, not a copy.", stage="rule")
 
 
+def judge_result(seen, best, step, *mistakes):
+    """Judge that the state of a step came back, as the snapshot and in the model; mistakes: those of its scores."""
+    seen.expecting(*known)
+    seen.that(seen["raised"] == "", "It raised a ValueError although there is a best step.", *mistakes, stage="raised")
+    judge_turns(seen)
+    seen.that(seen["pair"], "Return a pair: the best score and the snapshot.", stage="type")
+    seen.that(
+        seen["snapshot"] is not None,
+        "The snapshot must be a dict from the names of the state_dict to tensors.",
+        stage="type",
+    )
+    wanted, last = seen["states"][step], seen["states"][-1]
+    snapshot, later = seen["snapshot"], seen["snapshot later"]
+    seen.that(
+        seen["kind of best"] != "Tensor",
+        "The best score came back as a Tensor. Return it as the number that `score` gave.",
+        stage="type",
+    )
+    seen.that(seen["best"] == best, "The first item of the result must be the best score.", *mistakes)
+    seen.that(
+        same_state(later, snapshot),
+        sentences["alias"],
+        mistake(sentences["assigned"], when=lambda seen: seen["assigned"]),
+        stage="aliasing",
+    )
+    betrayed = [
+        mistake(
+            "Frozen parameters are also in the state_dict and part of the best state.",
+            when=lambda seen: seen["frozen"] and wanted.keys() - snapshot.keys() == set(seen["frozen"]),
+        ),
+        mistake(sentences["params"], when=lambda seen: snapshot.keys() < wanted.keys()),
+        mistake(
+            sentences["params"],
+            when=lambda seen: agrees_in(snapshot, wanted, "parameters") and not agrees_in(snapshot, wanted, "buffers"),
+        ),
+        mistake(sentences["alias"], when=lambda seen: step < len(seen["states"]) - 1 and same_state(snapshot, last)),
+    ]
+    seen.that(same_state(snapshot, wanted), "The snapshot is not the state of the best step.", *mistakes, *betrayed)
+    model = seen["model"]
+    seen.that(
+        same_state(model, wanted),
+        "At the end the model must have the state of the best step.",
+        mistake(
+            sentences["params"],
+            when=lambda seen: agrees_in(model, wanted, "parameters") and not agrees_in(model, wanted, "buffers"),
+        ),
+        mistake(sentences["not restored"], when=lambda seen: same_state(model, last)),
+    )
+    tracked = ", ".join(seen["tracked"])
+    seen.that(not tracked, f"The snapshot's tensors must not require grad: {tracked}.", stage="gradient")
+
+
 # %% check="snapshot-best" points=1
 """The best state is returned, as a separate copy, and is in the model at the end."""
 with check("snapshot-best") as test:
 
-    def small_net():
-        """A batch norm in a container, with fixed weights."""
-        net = nn.Sequential(nn.BatchNorm1d(2))
-        with torch.no_grad():
-            net[0].weight.copy_(torch.tensor([0.5, -1.0]))
-            net[0].bias.copy_(torch.tensor([0.1, -0.2]))
-        return net
-
-    def story(answer, scores, training=True, steps=None):
+    def on_small_net(answer, scores):
         """Train with these scores, one for each step; then look at the snapshot and at the model."""
-        net = small_net().train(training)
-        calls, states, weight = [], [values_of(net)], net[0].weight
-
-        def note(name, module):
-            calls.append(
-                {
-                    "call": name,
-                    "model": module is net,
-                    "modes": sorted({m.training for m in net.modules()}),
-                    "tracks": torch.is_grad_enabled(),
-                }
-            )
-
-        def one_step(module):
-            """What a step of training does: parameters and buffers change in place."""
-            with torch.no_grad():
-                for tensor in (net[0].weight, net[0].bias, net[0].running_mean, net[0].num_batches_tracked):
-                    tensor += 1
-
-        def train_step(module):
-            note("train_step", module)
-            one_step(module)
-            states.append(values_of(net))
-
-        def score(module):
-            note("score", module)
-            return scores[min(len(states), len(scores) + 1) - 2]
-
-        facts = {"calls": calls, "states": states, "raised": ""}
-        try:
-            result = answer(net, train_step, score, len(scores) if steps is None else steps)
-        except ValueError as error:
-            facts |= {"raised": type(error).__name__, "message": str(error)}
-            return facts | {"model": values_of(net), "flags": sorted({m.training for m in net.modules()})}
-        facts |= {"model": values_of(net), "flags": sorted({m.training for m in net.modules()})}
-        pair = isinstance(result, (tuple, list)) and len(result) == 2
-        best, snapshot = result if pair else (None, None)
-        facts |= {
-            "kind": type(result).__name__,
-            "pair": pair,
-            "best": float(best) if isinstance(best, (int, float)) and not isinstance(best, bool) else None,
-            "kind of best": type(best).__name__,
-            "kind of snapshot": type(snapshot).__name__,
-        }
-        if not isinstance(snapshot, dict) or not all(isinstance(t, Tensor) for t in snapshot.values()):
-            return facts | {"snapshot": None}
-        facts["tracked"] = [name for name, tensor in snapshot.items() if tensor.requires_grad]
-        shared = net[0].weight.data_ptr() == snapshot.get("0.weight", weight).data_ptr()
-        facts["assigned"] = net[0].weight is not weight and shared
-        facts["snapshot"] = {name: tensor.detach().clone() for name, tensor in snapshot.items()}
-        net.train()
-        one_step(net)
-        facts["model later"] = values_of(net)
-        facts["snapshot later"] = {name: tensor.detach().clone() for name, tensor in snapshot.items()}
-        return facts
-
-    def judge_result(seen, best, step, *mistakes):
-        """Judge that the state of a step came back, as the snapshot and in the model."""
-        seen.expecting(*known)
-        seen.that(
-            seen["raised"] == "", "It raised a ValueError although there is a best step.", *mistakes, stage="raised"
-        )
-        judge_turns(seen)
-        seen.that(seen["pair"], "Return a pair: the best score and the snapshot.", stage="type")
-        seen.that(
-            seen["snapshot"] is not None,
-            "The snapshot must be a dict from the names of the state_dict to tensors.",
-            stage="type",
-        )
-        wanted, last = seen["states"][step], seen["states"][-1]
-        snapshot, later = seen["snapshot"], seen["snapshot later"]
-        seen.that(
-            seen["kind of best"] != "Tensor",
-            "The best score came back as a Tensor. Return it as the number that `score` gave.",
-            stage="type",
-        )
-        seen.that(seen["best"] == best, "The first item of the result must be the best score.", *mistakes)
-        seen.that(
-            same_state(later, snapshot),
-            sentences["alias"],
-            mistake(sentences["assigned"], when=lambda seen: seen["assigned"]),
-            stage="aliasing",
-        )
-        betrayed = [
-            mistake(sentences["params"], when=lambda seen: snapshot.keys() < wanted.keys()),
-            mistake(
-                sentences["params"],
-                when=lambda seen: (
-                    agrees_in(snapshot, wanted, "parameters") and not agrees_in(snapshot, wanted, "buffers")
-                ),
-            ),
-            mistake(
-                sentences["alias"], when=lambda seen: step < len(seen["states"]) - 1 and same_state(snapshot, last)
-            ),
-        ]
-        seen.that(same_state(snapshot, wanted), "The snapshot is not the state of the best step.", *mistakes, *betrayed)
-        model = seen["model"]
-        seen.that(
-            same_state(model, wanted),
-            "At the end the model must have the state of the best step.",
-            mistake(
-                sentences["params"],
-                when=lambda seen: agrees_in(model, wanted, "parameters") and not agrees_in(model, wanted, "buffers"),
-            ),
-            mistake(sentences["not restored"], when=lambda seen: same_state(model, last)),
-        )
-        tracked = ", ".join(seen["tracked"])
-        seen.that(not tracked, f"The snapshot's tensors must not require grad: {tracked}.", stage="gradient")
+        return story(answer, small_net(), scores, len(scores))
 
     test("scores 1, 3, 2: the state of step 2 comes back, and stays so when training goes on")
-    seen = observe_scenario(story, fit_keep_best, [1.0, 3.0, 2.0])
+    seen = observe_scenario(on_small_net, fit_keep_best, [1.0, 3.0, 2.0])
     judge_result(seen, best=3.0, step=2)
 
 
@@ -273,72 +278,11 @@ with check("snapshot-best") as test:
 """Train and eval mode; ties, NaN and infinities; no steps at all."""
 with check("snapshot-best") as test:
 
-    def small_net():
-        """A batch norm in a container, with fixed weights; the bias is frozen."""
-        net = nn.Sequential(nn.BatchNorm1d(2))
-        with torch.no_grad():
-            net[0].weight.copy_(torch.tensor([0.5, -1.0]))
-            net[0].bias.copy_(torch.tensor([0.1, -0.2]))
-        net[0].bias.requires_grad_(False)
-        return net
-
-    def story(answer, scores, training=True, steps=None):
+    def with_frozen_bias(answer, scores, training=True, steps=None):
         """Train with these scores, one for each step; then look at the snapshot and at the model."""
         net = small_net().train(training)
-        calls, states, weight = [], [values_of(net)], net[0].weight
-
-        def note(name, module):
-            calls.append(
-                {
-                    "call": name,
-                    "model": module is net,
-                    "modes": sorted({m.training for m in net.modules()}),
-                    "tracks": torch.is_grad_enabled(),
-                }
-            )
-
-        def one_step(module):
-            """What a step of training does: parameters and buffers change in place."""
-            with torch.no_grad():
-                for tensor in (net[0].weight, net[0].bias, net[0].running_mean, net[0].num_batches_tracked):
-                    tensor += 1
-
-        def train_step(module):
-            note("train_step", module)
-            one_step(module)
-            states.append(values_of(net))
-
-        def score(module):
-            note("score", module)
-            return scores[min(len(states), len(scores) + 1) - 2]
-
-        facts = {"calls": calls, "states": states, "raised": ""}
-        try:
-            result = answer(net, train_step, score, len(scores) if steps is None else steps)
-        except ValueError as error:
-            facts |= {"raised": type(error).__name__, "message": str(error)}
-            return facts | {"model": values_of(net), "flags": sorted({m.training for m in net.modules()})}
-        facts |= {"model": values_of(net), "flags": sorted({m.training for m in net.modules()})}
-        pair = isinstance(result, (tuple, list)) and len(result) == 2
-        best, snapshot = result if pair else (None, None)
-        facts |= {
-            "kind": type(result).__name__,
-            "pair": pair,
-            "best": float(best) if isinstance(best, (int, float)) and not isinstance(best, bool) else None,
-            "kind of best": type(best).__name__,
-            "kind of snapshot": type(snapshot).__name__,
-        }
-        if not isinstance(snapshot, dict) or not all(isinstance(t, Tensor) for t in snapshot.values()):
-            return facts | {"snapshot": None}
-        facts["tracked"] = [name for name, tensor in snapshot.items() if tensor.requires_grad]
-        shared = net[0].weight.data_ptr() == snapshot.get("0.weight", weight).data_ptr()
-        facts["assigned"] = net[0].weight is not weight and shared
-        facts["snapshot"] = {name: tensor.detach().clone() for name, tensor in snapshot.items()}
-        net.train()
-        one_step(net)
-        facts["model later"] = values_of(net)
-        facts["snapshot later"] = {name: tensor.detach().clone() for name, tensor in snapshot.items()}
-        return facts
+        net[0].bias.requires_grad_(False)
+        return story(answer, net, scores, len(scores) if steps is None else steps)
 
     def judge_modes(seen):
         """Judge that train_step and score ran each in its mode."""
@@ -352,69 +296,12 @@ with check("snapshot-best") as test:
         untracked = "train_step ran without gradient tracking, so it gets no gradients."
         seen.that(all(tracks[::2]), untracked, stage="gradient")
 
-    def judge_result(seen, best, step, *mistakes):
-        """Judge that the state of a step came back, as the snapshot and in the model."""
-        seen.expecting(*known)
-        seen.that(
-            seen["raised"] == "", "It raised a ValueError although there is a best step.", *mistakes, stage="raised"
-        )
-        judge_turns(seen)
-        seen.that(seen["pair"], "Return a pair: the best score and the snapshot.", stage="type")
-        seen.that(
-            seen["snapshot"] is not None,
-            "The snapshot must be a dict from the names of the state_dict to tensors.",
-            stage="type",
-        )
-        wanted, last = seen["states"][step], seen["states"][-1]
-        snapshot, later = seen["snapshot"], seen["snapshot later"]
-        seen.that(
-            seen["kind of best"] != "Tensor",
-            "The best score came back as a Tensor. Return it as the number that `score` gave.",
-            stage="type",
-        )
-        seen.that(seen["best"] == best, "The first item of the result must be the best score.", *mistakes)
-        seen.that(
-            same_state(later, snapshot),
-            sentences["alias"],
-            mistake(sentences["assigned"], when=lambda seen: seen["assigned"]),
-            stage="aliasing",
-        )
-        betrayed = [
-            mistake(
-                "Frozen parameters are also in the state_dict and part of the best state.",
-                when=lambda seen: wanted.keys() - snapshot.keys() == {"0.bias"},
-            ),
-            mistake(sentences["params"], when=lambda seen: snapshot.keys() < wanted.keys()),
-            mistake(
-                sentences["params"],
-                when=lambda seen: (
-                    agrees_in(snapshot, wanted, "parameters") and not agrees_in(snapshot, wanted, "buffers")
-                ),
-            ),
-            mistake(
-                sentences["alias"], when=lambda seen: step < len(seen["states"]) - 1 and same_state(snapshot, last)
-            ),
-        ]
-        seen.that(same_state(snapshot, wanted), "The snapshot is not the state of the best step.", *mistakes, *betrayed)
-        model = seen["model"]
-        seen.that(
-            same_state(model, wanted),
-            "At the end the model must have the state of the best step.",
-            mistake(
-                sentences["params"],
-                when=lambda seen: agrees_in(model, wanted, "parameters") and not agrees_in(model, wanted, "buffers"),
-            ),
-            mistake(sentences["not restored"], when=lambda seen: same_state(model, last)),
-        )
-        tracked = ", ".join(seen["tracked"])
-        seen.that(not tracked, f"The snapshot's tensors must not require grad: {tracked}.", stage="gradient")
-
-    seen = observe_scenario(story, fit_keep_best, [1.0, 3.0, 2.0]).expecting(*known)
+    seen = observe_scenario(with_frozen_bias, fit_keep_best, [1.0, 3.0, 2.0]).expecting(*known)
 
     test("train mode for train_step, eval mode for score; the flag is restored")
     judge_modes(seen)
     seen.that(seen["flags"] == [True], sentences["flag"])
-    seen = observe_scenario(story, fit_keep_best, [1.0, 3.0, 2.0], False)
+    seen = observe_scenario(with_frozen_bias, fit_keep_best, [1.0, 3.0, 2.0], False)
     judge_result(seen, best=3.0, step=2)
     judge_modes(seen)
     seen.that(seen["flags"] == [False], sentences["flag"])
@@ -442,13 +329,13 @@ with check("snapshot-best") as test:
         ("a single step", [0.5], 0.5, 1, mistake("steps=1 is allowed.", stage="raised")),
     ]:
         test.hidden(idea)
-        seen = observe_scenario(story, fit_keep_best, scores).expecting(*named)
+        seen = observe_scenario(with_frozen_bias, fit_keep_best, scores).expecting(*named)
         judge_result(seen, best, step, *named)
         judge_modes(seen)
 
     for training in (True, False):
         test.hidden("all scores are NaN: ValueError, the weights as they are")
-        seen = observe_scenario(story, fit_keep_best, [nan, nan], training).expecting(not_a_number_raised)
+        seen = observe_scenario(with_frozen_bias, fit_keep_best, [nan, nan], training).expecting(not_a_number_raised)
         seen.that(seen["raised"] == "ValueError", sentences["nan"], stage="raised")
         judge_turns(seen)
         judge_modes(seen)
@@ -456,7 +343,7 @@ with check("snapshot-best") as test:
 
     for steps in (0, -1):
         test.hidden("no steps at all, or fewer: ValueError")
-        seen = observe_scenario(story, fit_keep_best, [], True, steps).expecting(
+        seen = observe_scenario(with_frozen_bias, fit_keep_best, [], True, steps).expecting(
             mistake("steps < 1 must raise a ValueError.", stage="raised")
         )
         seen.that(seen["raised"] == "ValueError", "steps < 1 must raise a ValueError.", stage="raised")

@@ -162,75 +162,85 @@ def damaged_by(*renames):
     return fits
 
 
+known = [
+    mistake(
+        "A name that merely begins with `module`, such as module1 or modules, was cut: compare whole components.",
+        when=lambda seen: any(
+            part != "module" and part.startswith("module") and part.removeprefix("module") in name.split(".")
+            for key, name in zip(seen.args[1], seen["names"], strict=True)
+            for part in key.split(".")
+        ),
+    ),
+    mistake(
+        "`lstrip` takes a set of characters, not a prefix: it removed letters of the layer name.",
+        when=damaged_by(eaten, eaten_later),
+    ),
+    mistake(
+        "A genuine name was damaged: replacing text also hits 'submodule.'. Compare whole path components.",
+        when=damaged_by(
+            lambda key: key.replace("module.", ""),
+            lambda key: key.replace("module.", "").replace("_orig_mod.", ""),
+            lambda key: key.replace("_orig_mod.", "").replace("module.", ""),
+        ),
+    ),
+    mistake(
+        "`_orig_mod` can be in the middle of a key (a compiled submodule inside the model).",
+        when=lambda seen: any("._orig_mod." in name for name in seen["names"]),
+    ),
+    mistake(
+        "Wrappers nest: strip until nothing is left to strip.",
+        when=lambda seen: (
+            all(name.startswith(("module.", "_orig_mod.")) for name in seen["names"])
+            or (
+                names_by(lambda key: key[7:])(seen)
+                and all(key.startswith(("module.", "_orig_mod.")) for key in seen.args[1])
+            )
+        ),
+    ),
+    mistake(
+        "Keys without a wrapper lost their first letters: look at what you cut off.",
+        when=lambda seen: any(names_by(lambda key, n=n: key[n:])(seen) for n in (7, 10, 17)),
+    ),
+    mistake(
+        "The model itself has a child named `module`, but not all keys start with it: leave it.",
+        when=lambda seen: names_by(front_only)(seen) or names_by(each_on_its_own)(seen),
+    ),
+    mistake(
+        "Remove `module` components only at the front: further in, `module` is the name of a child.",
+        when=names_by(everywhere),
+    ),
+    mistake(
+        "Names other than `module` and `_orig_mod` belong to the model: they stay.",
+        when=lambda seen: any(
+            {*key.split(".")} - {"module", "_orig_mod"} - {*name.split(".")}
+            for key, name in zip(seen.args[1], seen["names"], strict=True)
+        ),
+    ),
+]
+
+
+def judge(seen, *names, hidden=False):
+    """Judge names, order, objects and the argument; hidden: the sentences don't show the names that came."""
+    names = list(names)
+    seen.that(not seen["refused"], "Raise ValueError only if two keys become the same name; here none do.")
+    seen.that(seen["names"] is not None, "Return a dict from names to tensors.", stage="type")
+    seen.that(seen["argument same"], "The argument was changed; the caller's state_dict must stay as it is.")
+    seen.that(seen["new"], "Return a new dict: the caller may still use both.", stage="aliasing")
+    reordered = mistake("The order must not change.", when=lambda seen: sorted(seen["names"]) == sorted(names))
+    found = "" if hidden else f": {', '.join(seen['names'])}"
+    seen.that(seen["names"] == names, f"These are not the names of the bare model{found}.", reordered, *known)
+    seen.that(
+        None not in seen["places"],
+        "The tensors must be the same objects; stripping names needs no copy.",
+        stage="aliasing",
+    )
+    in_place = seen["places"] == list(range(len(names)))
+    seen.that(in_place, "Names and tensors don't belong together any more: the order was lost.")
+
+
 # %% check="strip-wrappers" points=1
 """The names of the bare model, in order, with the same tensors; the argument is left alone."""
 with check("strip-wrappers") as test:
-    known = [
-        mistake(
-            "`lstrip` takes a set of characters, not a prefix: it removed letters of the layer name.",
-            when=damaged_by(eaten, eaten_later),
-        ),
-        mistake(
-            "A genuine name was damaged: replacing text also hits 'submodule.'. Compare whole path components.",
-            when=damaged_by(
-                lambda key: key.replace("module.", ""),
-                lambda key: key.replace("module.", "").replace("_orig_mod.", ""),
-                lambda key: key.replace("_orig_mod.", "").replace("module.", ""),
-            ),
-        ),
-        mistake(
-            "`_orig_mod` can be in the middle of a key (a compiled submodule inside the model).",
-            when=lambda seen: any("._orig_mod." in name for name in seen["names"]),
-        ),
-        mistake(
-            "Wrappers nest: strip until nothing is left to strip.",
-            when=lambda seen: (
-                all(name.startswith(("module.", "_orig_mod.")) for name in seen["names"])
-                or (
-                    names_by(lambda key: key[7:])(seen)
-                    and all(key.startswith(("module.", "_orig_mod.")) for key in seen.args[1])
-                )
-            ),
-        ),
-        mistake(
-            "Keys without a wrapper lost their first letters: look at what you cut off.",
-            when=lambda seen: any(names_by(lambda key, n=n: key[n:])(seen) for n in (7, 10, 17)),
-        ),
-        mistake(
-            "The model itself has a child named `module`, but not all keys start with it: leave it.",
-            when=lambda seen: names_by(front_only)(seen) or names_by(each_on_its_own)(seen),
-        ),
-        mistake(
-            "Remove `module` components only at the front: further in, `module` is the name of a child.",
-            when=names_by(everywhere),
-        ),
-        mistake(
-            "Names other than `module` and `_orig_mod` belong to the model: they stay.",
-            when=lambda seen: any(
-                {*key.split(".")} - {"module", "_orig_mod"} - {*name.split(".")}
-                for key, name in zip(seen.args[1], seen["names"], strict=True)
-            ),
-        ),
-    ]
-
-    def judge(seen, *names, hidden=False):
-        """Judge names, order, objects and the argument."""
-        names = list(names)
-        seen.that(not seen["refused"], "Raise ValueError only if two keys become the same name; here none do.")
-        seen.that(seen["names"] is not None, "Return a dict from names to tensors.", stage="type")
-        seen.that(seen["argument same"], "The argument was changed; the caller's state_dict must stay as it is.")
-        seen.that(seen["new"], "Return a new dict: the caller may still use both.", stage="aliasing")
-        reordered = mistake("The order must not change.", when=lambda seen: sorted(seen["names"]) == sorted(names))
-        found = "" if hidden else f": {', '.join(seen['names'])}"
-        seen.that(seen["names"] == names, f"These are not the names of the bare model{found}.", reordered, *known)
-        seen.that(
-            None not in seen["places"],
-            "The tensors must be the same objects; stripping names needs no copy.",
-            stage="aliasing",
-        )
-        in_place = seen["places"] == list(range(len(names)))
-        seen.that(in_place, "Names and tensors don't belong together any more: the order was lost.")
-
     test("DistributedDataParallel: `module` in front of every name")
     wrapped = ["module.encoder.0.weight", "module.encoder.0.bias", "module.submodule.weight", "module.mode.bias"]
     bare = ["encoder.0.weight", "encoder.0.bias", "submodule.weight", "mode.bias"]
@@ -258,80 +268,6 @@ with check("strip-wrappers") as test:
 # %% check="strip-wrappers" points=1
 """Wrappers anywhere and several times; children that are called module; names that collide."""
 with check("strip-wrappers") as test:
-    known = [
-        mistake(
-            "A name that merely begins with `module`, such as module1 or modules, was cut: compare whole components.",
-            when=lambda seen: any(
-                part != "module" and part.startswith("module") and part.removeprefix("module") in name.split(".")
-                for key, name in zip(seen.args[1], seen["names"], strict=True)
-                for part in key.split(".")
-            ),
-        ),
-        mistake(
-            "`lstrip` takes a set of characters, not a prefix: it removed letters of the layer name.",
-            when=damaged_by(eaten, eaten_later),
-        ),
-        mistake(
-            "A genuine name was damaged: replacing text also hits 'submodule.'. Compare whole path components.",
-            when=damaged_by(
-                lambda key: key.replace("module.", ""),
-                lambda key: key.replace("module.", "").replace("_orig_mod.", ""),
-                lambda key: key.replace("_orig_mod.", "").replace("module.", ""),
-            ),
-        ),
-        mistake(
-            "`_orig_mod` can be in the middle of a key (a compiled submodule inside the model).",
-            when=lambda seen: any("._orig_mod." in name for name in seen["names"]),
-        ),
-        mistake(
-            "Wrappers nest: strip until nothing is left to strip.",
-            when=lambda seen: (
-                all(name.startswith(("module.", "_orig_mod.")) for name in seen["names"])
-                or (
-                    names_by(lambda key: key[7:])(seen)
-                    and all(key.startswith(("module.", "_orig_mod.")) for key in seen.args[1])
-                )
-            ),
-        ),
-        mistake(
-            "Keys without a wrapper lost their first letters: look at what you cut off.",
-            when=lambda seen: any(names_by(lambda key, n=n: key[n:])(seen) for n in (7, 10, 17)),
-        ),
-        mistake(
-            "The model itself has a child named `module`, but not all keys start with it: leave it.",
-            when=lambda seen: names_by(front_only)(seen) or names_by(each_on_its_own)(seen),
-        ),
-        mistake(
-            "Remove `module` components only at the front: further in, `module` is the name of a child.",
-            when=names_by(everywhere),
-        ),
-        mistake(
-            "Names other than `module` and `_orig_mod` belong to the model: they stay.",
-            when=lambda seen: any(
-                {*key.split(".")} - {"module", "_orig_mod"} - {*name.split(".")}
-                for key, name in zip(seen.args[1], seen["names"], strict=True)
-            ),
-        ),
-    ]
-
-    def judge(seen, *names, hidden=False):
-        """Judge names, order, objects and the argument."""
-        names = list(names)
-        seen.that(not seen["refused"], "Raise ValueError only if two keys become the same name; here none do.")
-        seen.that(seen["names"] is not None, "Return a dict from names to tensors.", stage="type")
-        seen.that(seen["argument same"], "The argument was changed; the caller's state_dict must stay as it is.")
-        seen.that(seen["new"], "Return a new dict: the caller may still use both.", stage="aliasing")
-        reordered = mistake("The order must not change.", when=lambda seen: sorted(seen["names"]) == sorted(names))
-        found = "" if hidden else f": {', '.join(seen['names'])}"
-        seen.that(seen["names"] == names, f"These are not the names of the bare model{found}.", reordered, *known)
-        seen.that(
-            None not in seen["places"],
-            "The tensors must be the same objects; stripping names needs no copy.",
-            stage="aliasing",
-        )
-        in_place = seen["places"] == list(range(len(names)))
-        seen.that(in_place, "Names and tensors don't belong together any more: the order was lost.")
-
     wrapped = ["module.encoder.0.weight", "module.encoder.0.bias", "module.submodule.weight", "module.mode.bias"]
     bare = ["encoder.0.weight", "encoder.0.bias", "submodule.weight", "mode.bias"]
 
