@@ -152,69 +152,66 @@ def loss_of(kind):
 batch_means = "You return a mean of batch means, in which the smaller last batch counts too much."
 
 
+def evaluated(evaluate, batches, modes, kind="list", loss="cross entropy", may_raise=False, grad=True):
+    """Evaluate a classifier whose modules are in these modes; then look at its flags, weights and gradients."""
+    model = Classifier()
+    model.runs = Notes()
+    for name, module in model.named_modules():
+        module.training = modes.get(name, modes["all"])
+    model.last.weight.grad = torch.full((3, 3), 0.5)
+    model.norm.weight.requires_grad_(False)
+    pairs = {"list": list, "generator": iter, "fails": failing}[kind]([tuple(pair) for pair in batches])
+    flags, state, raised, came = flags_of(model), state_of(model), "nothing", None
+    try:
+        with torch.set_grad_enabled(grad):
+            try:
+                came = evaluate(model, pairs, loss_of(loss))
+            finally:
+                recording = torch.is_grad_enabled() == grad
+    except Exception as error:
+        if not may_raise:
+            raise
+        raised = type(error).__name__
+    is_pair = isinstance(came, (tuple, list)) and len(came) == 2
+    is_pair = is_pair and all(isinstance(v, (int, float)) or (isinstance(v, Tensor) and v.dim() == 0) for v in came)
+    return {
+        "raised": raised,
+        "pair": is_pair,
+        "floats": is_pair and all(isinstance(value, float) for value in came),
+        "values": [float(value) for value in came] if is_pair else [],
+        "runs": list(model.runs),
+        "before": flags,
+        "after": flags_of(model),
+        "recording": recording,
+        "same state": same_state(state, state_of(model)),
+    }
+
+
+def judge_run(seen):
+    """Two numbers came, from a run in eval mode without a graph."""
+    seen.that(seen["pair"], "Return two numbers: the loss and the accuracy.", stage="type")
+    seen.that(len(seen["runs"]) > 0, "The model never ran. You can iterate over a generator only once.", stage="rule")
+    seen.that(
+        not any(run["training"] for run in seen["runs"]),
+        "Dropout or batch norm ran in train mode: the numbers depend on chance or on the other samples of the batch.",
+        stage="rule",
+    )
+    seen.that(
+        not any(run["graph"] for run in seen["runs"]),
+        "A graph was recorded: memory grows with every batch. Use no_grad.",
+        stage="rule",
+    )
+
+
 # %% check="evaluate-loop" points=1
 """Loss and accuracy per sample, in eval mode, without a graph."""
 with check("evaluate-loop") as test:
-
-    def evaluated(evaluate, batches, modes, kind="list", loss="cross entropy", may_raise=False, grad=True):
-        """Evaluate a classifier whose modules are in these modes; then look at its flags, weights and gradients."""
-        model = Classifier()
-        model.runs = Notes()
-        for name, module in model.named_modules():
-            module.training = modes.get(name, modes["all"])
-        model.last.weight.grad = torch.full((3, 3), 0.5)
-        model.norm.weight.requires_grad_(False)
-        pairs = {"list": list, "generator": iter, "fails": failing}[kind]([tuple(pair) for pair in batches])
-        flags, state, raised, came = flags_of(model), state_of(model), "nothing", None
-        try:
-            with torch.set_grad_enabled(grad):
-                try:
-                    came = evaluate(model, pairs, loss_of(loss))
-                finally:
-                    recording = torch.is_grad_enabled() == grad
-        except Exception as error:
-            if not may_raise:
-                raise
-            raised = type(error).__name__
-        is_pair = isinstance(came, (tuple, list)) and len(came) == 2
-        is_pair = is_pair and all(isinstance(v, (int, float)) or (isinstance(v, Tensor) and v.dim() == 0) for v in came)
-        return {
-            "raised": raised,
-            "pair": is_pair,
-            "values": [float(value) for value in came] if is_pair else [],
-            "runs": list(model.runs),
-            "before": flags,
-            "after": flags_of(model),
-            "recording": recording,
-            "same state": same_state(state, state_of(model)),
-        }
-
-    everything = {"all": True}
-
-    def judge_run(seen):
-        """Two numbers came, from a run in eval mode without a graph."""
-        seen.that(seen["pair"], "Return two numbers: the loss and the accuracy.", stage="type")
-        seen.that(
-            len(seen["runs"]) > 0, "The model never ran. You can iterate over a generator only once.", stage="rule"
-        )
-        seen.that(
-            not any(run["training"] for run in seen["runs"]),
-            "Dropout or batch norm ran in train mode: the numbers depend on chance or on the other samples of the "
-            "batch.",
-            stage="rule",
-        )
-        seen.that(
-            not any(run["graph"] for run in seen["runs"]),
-            "A graph was recorded: memory grows with every batch. Use no_grad.",
-            stage="rule",
-        )
-
     x = ((torch.arange(150) * 37 % 101) / 50 - 1).reshape(50, 3)
     y = torch.tensor([int(digit) for digit in "01111020000111102000011110200001222001110222200111"])
 
     test("50 samples in batches of 32 and 18")
     batches = [(x[:32], y[:32]), (x[32:], y[32:])]
-    seen = observe_scenario(evaluated, evaluate, batches, everything)
+    seen = observe_scenario(evaluated, evaluate, batches, {"all": True})
     judge_run(seen)
     with torch.no_grad():
         whole_batch = [(Classifier().eval()(part).argmax() == labels).float() for part, labels in batches]
@@ -235,40 +232,6 @@ with check("evaluate-loop") as test:
 # %% check="evaluate-loop" points=1
 """Floats; all flags and the grad mode as before, even after an exception; no sample at all."""
 with check("evaluate-loop") as test:
-
-    def evaluated(evaluate, batches, modes, kind="list", loss="cross entropy", may_raise=False, grad=True):
-        """Evaluate a classifier whose modules are in these modes; then look at its flags, weights and gradients."""
-        model = Classifier()
-        model.runs = Notes()
-        for name, module in model.named_modules():
-            module.training = modes.get(name, modes["all"])
-        model.last.weight.grad = torch.full((3, 3), 0.5)
-        model.norm.weight.requires_grad_(False)
-        pairs = {"list": list, "generator": iter, "fails": failing}[kind]([tuple(pair) for pair in batches])
-        flags, state, raised, came = flags_of(model), state_of(model), "nothing", None
-        try:
-            with torch.set_grad_enabled(grad):
-                try:
-                    came = evaluate(model, pairs, loss_of(loss))
-                finally:
-                    recording = torch.is_grad_enabled() == grad
-        except Exception as error:
-            if not may_raise:
-                raise
-            raised = type(error).__name__
-        is_pair = isinstance(came, (tuple, list)) and len(came) == 2
-        return {
-            "raised": raised,
-            "pair": is_pair,
-            "floats": is_pair and all(isinstance(value, float) for value in came),
-            "values": [float(value) for value in came] if is_pair and all(isinstance(v, float) for v in came) else [],
-            "runs": list(model.runs),
-            "before": flags,
-            "after": flags_of(model),
-            "recording": recording,
-            "same state": same_state(state, state_of(model)),
-        }
-
     everything = {"all": True}
     left_in_eval = "The model is still in eval mode afterwards: the next epoch trains without dropout."
     thawed = (
@@ -293,28 +256,11 @@ with check("evaluate-loop") as test:
         )
         seen.that(seen["recording"], recording, stage="arguments")
 
-    def judge_run(seen):
+    def judge_floats(seen):
         """Two floats came, from a run in eval mode without a graph."""
-        seen.that(seen["pair"], "Return two numbers: the loss and the accuracy.", stage="type")
-        seen.that(
-            seen["floats"],
-            "Return Python floats; tensors keep their storage (and their graph) alive.",
-            stage="type",
-        )
-        seen.that(
-            len(seen["runs"]) > 0, "The model never ran. You can iterate over a generator only once.", stage="rule"
-        )
-        seen.that(
-            not any(run["training"] for run in seen["runs"]),
-            "Dropout or batch norm ran in train mode: the numbers depend on chance or on the other samples of the "
-            "batch.",
-            stage="rule",
-        )
-        seen.that(
-            not any(run["graph"] for run in seen["runs"]),
-            "A graph was recorded: memory grows with every batch. Use no_grad.",
-            stage="rule",
-        )
+        floats = "Return Python floats; tensors keep their storage (and their graph) alive."
+        seen.that(seen["floats"] or not seen["pair"], floats, stage="type")
+        judge_run(seen)
 
     def near(a, b):
         return len(a) == len(b) and all(abs(x - y) < 2e-4 for x, y in zip(a, b, strict=True))
@@ -325,10 +271,10 @@ with check("evaluate-loop") as test:
     test("afterwards the flags are as before, for a model in train mode and for one in eval mode")
     batches = [(x[:32], y[:32]), (x[32:], y[32:])]
     seen = observe_scenario(evaluated, evaluate, batches, everything)
-    judge_run(seen)
+    judge_floats(seen)
     judge_flags(seen)
     seen = observe_scenario(evaluated, evaluate, batches, {"all": False})
-    judge_run(seen)
+    judge_floats(seen)
     judge_flags(seen)
 
     test("a frozen batch norm stays frozen")
@@ -340,7 +286,7 @@ with check("evaluate-loop") as test:
         {"all": False, "": True, "drop": True},
     ):
         seen = observe_scenario(evaluated, evaluate, [(x[:20], y[:20]), (x[20:27], y[20:27])], modes)
-        judge_run(seen)
+        judge_floats(seen)
         judge_flags(seen)
 
     ### BEGIN HIDDEN TESTS
@@ -369,7 +315,7 @@ with check("evaluate-loop") as test:
         some_batches = cut(*sizes)
         seen = observe_scenario(evaluated, evaluate, some_batches, everything, kind, loss)
         seen.expecting(mistake("The loader may be a generator, which has no len().", raises="has no len"))
-        judge_run(seen)
+        judge_floats(seen)
         single = [expected([batch], loss) for batch in some_batches]
         of_means = [sum(values) / len(single) for values in zip(*single, strict=True)]
         seen.that(
@@ -402,7 +348,7 @@ with check("evaluate-loop") as test:
 
     test.hidden("a caller that records no gradients")
     seen = observe_scenario(evaluated, evaluate, cut(9, 5), everything, "list", "cross entropy", False, False)
-    judge_run(seen)
+    judge_floats(seen)
     judge_flags(seen)
 
     test.hidden("an empty loader")

@@ -180,28 +180,28 @@ def sequence(length, *rest, dtype=torch.float32, start=1):
     return torch.arange(start, start + count).reshape(length, *rest).to(dtype)
 
 
+def judge_batch(batch, *mistakes, **options):
+    """The result is the padded batch; returns what was seen."""
+    wanted = padded(batch, **options)
+    seen = observe(pad_collate, batch, **options)
+    seen.expecting(*mistakes, *mistakes_for(wanted, options.get("pad_value", 0)))
+    return seen.returns(wanted)
+
+
 # %% check="pad-collate" points=1
 """Padding, mask, lengths and labels; the mask comes from the lengths."""
 with check("pad-collate") as test:
-
-    def judge(batch, *mistakes, **options):
-        """The result is the padded batch."""
-        wanted = padded(batch, **options)
-        seen = observe(pad_collate, batch, **options)
-        seen.expecting(*mistakes, *mistakes_for(wanted, options.get("pad_value", 0)))
-        seen.returns(wanted)
-
     test("three lengths, two features for each step")
-    judge([(sequence(3, 2), 1), (sequence(5, 2, start=20), 0), (sequence(2, 2, start=50), 2)])
+    judge_batch([(sequence(3, 2), 1), (sequence(5, 2, start=20), 0), (sequence(2, 2, start=50), 2)])
 
     test("token ids, another pad value")
     ids = [sequence(2, dtype=torch.int64), sequence(4, dtype=torch.int64, start=7)]
-    judge([(ids[0], 3), (ids[1], -1)], pad_value=-100)
-    judge([(ids[1], 3), (ids[0], 5)])
+    judge_batch([(ids[0], 3), (ids[1], -1)], pad_value=-100)
+    judge_batch([(ids[1], 3), (ids[0], 5)])
 
     test("real steps that equal the pad value")
-    judge([(torch.tensor([4, 0, 0]), 0), (torch.tensor([0, 9, 7, 0, 0]), 1)])
-    judge([(torch.tensor([[1.0, 1.0], [2.0, 1.0]]), 0), (torch.tensor([[1.0, 1.0]]), 1)], pad_value=1.0)
+    judge_batch([(torch.tensor([4, 0, 0]), 0), (torch.tensor([0, 9, 7, 0, 0]), 1)])
+    judge_batch([(torch.tensor([[1.0, 1.0], [2.0, 1.0]]), 0), (torch.tensor([[1.0, 1.0]]), 1)], pad_value=1.0)
 
 
 # %% check="pad-collate" points=1
@@ -211,10 +211,7 @@ with check("pad-collate") as test:
 
     def judge(batch, *mistakes, **options):
         """The result is the padded batch; the samples are as before, in memory of their own."""
-        wanted = padded(batch, **options)
-        seen = observe(pad_collate, batch, **options)
-        seen.expecting(*mistakes, *mistakes_for(wanted, options.get("pad_value", 0)))
-        seen.returns(wanted)
+        seen = judge_batch(batch, *mistakes, **options)
         seen.leaves_arguments_alone(because=shares)
         samples = [sequence.untyped_storage()._cdata for sequence, _ in next(iter(seen.noted.arguments.values()))]
         own = seen.value["x"].untyped_storage()._cdata not in samples or not seen.value["x"].numel()

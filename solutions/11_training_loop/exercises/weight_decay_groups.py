@@ -101,22 +101,101 @@ def examined(decay_groups, model, weight_decay, times=1):
     return {"pair": is_pair, "groups": described(groups, names) if is_pair else [], "same": same}
 
 
+class Mixed(nn.Module):
+    """An embedding, norms of every kind, bare parameters."""
+
+    def __init__(self):
+        super().__init__()
+        self.emb = nn.Embedding(5, 4)
+        self.parts = nn.ModuleList(
+            [nn.GroupNorm(2, 4), nn.RMSNorm(4), nn.BatchNorm1d(4), nn.InstanceNorm1d(4, affine=True)]
+        )
+        self.wide = nn.LayerNorm((3, 4))
+        self.scale, self.mix = nn.Parameter(torch.ones(4)), nn.Parameter(torch.ones(2, 4))
+        self.head = nn.Linear(4, 5)
+
+
+of_parts = [f"parts.{n}.{name}" for n in range(4) for name in ("weight", "bias") if (n, name) != (1, "bias")]
+others_of_mixed = ["scale", *of_parts, "wide.weight", "wide.bias", "head.bias"]
+in_order = "The decayed group must come first, and the parameters must be in the order of model.parameters()."
+
+
+def judge(seen, decayed, others, weight_decay, norms_2d=()):
+    """The first group holds these decayed parameters, and the second the others.
+
+    norms_2d: the parameters of norms over two dimensions, whose ndim alone does not give them away.
+    """
+    seen.that(seen["pair"], "Return a list of two dicts, each with params and weight_decay.", stage="type")
+    first, second = seen["groups"]
+    kinds = {first["kind"], second["kind"]}
+    seen.that(
+        first["list"] and second["list"],
+        "The params of a group must be a list.",
+        mistake(
+            "A generator is empty after the first use, so the groups must contain lists.",
+            when=lambda seen: kinds & {"generator", "filter", "map"},
+        ),
+        stage="type",
+    )
+    names, known = first["names"] + second["names"], [*decayed, *others]
+    own = "The groups must contain the model's own parameters, not copies, names or pairs."
+    seen.that("unknown" not in names, own, stage="type")
+    tied = "A tied weight is listed twice; the optimizer would refuse it (or step it twice)."
+    seen.that(len(set(names)) == len(names), tied)
+    seen.that(set(names) <= set(known), "Frozen parameters do not belong in the groups.")
+    seen.that(set(names) >= set(known), "Parameters of layers of other types are in no group.")
+    turned = set(first["names"]) == set(others) and set(second["names"]) == set(decayed)
+    seen.that(not turned or decayed == others, in_order)
+    extra = set(first["names"]) - set(decayed)
+    seen.that(
+        not extra,
+        "You can't tell a norm layer by its name: in a Sequential it may be called '1'. Check the module's type.",
+        mistake(
+            "A class derived from a norm layer is also a norm layer. Use isinstance instead of comparing "
+            "types or names.",
+            when=lambda seen: "a.weight" in extra and "deep.0.0.weight" not in extra,
+        ),
+        mistake(
+            "nn.RMSNorm is also a norm layer, but it isn't derived from LayerNorm.",
+            when=lambda seen: extra and all(name.startswith("deep.0.0.") for name in extra),
+        ),
+        mistake(
+            "A norm layer over two dimensions, such as LayerNorm((2, 3)), has a weight with two dimensions, "
+            "and your code decays it. No parameter of a norm layer is decayed.",
+            when=lambda seen: extra & set(norms_2d) and all(n in norms_2d or n.endswith(".mix") for n in extra),
+        ),
+        mistake(
+            "No parameter of a norm layer is decayed, not even a parameter that a class derived from "
+            "GroupNorm, batch norm or instance norm has added.",
+            when=lambda seen: all(name.endswith(".mix") for name in extra),
+        ),
+        mistake(
+            "A scalar parameter has fewer than two dimensions, so it is not decayed.",
+            when=lambda seen: extra == {"noise.temperature"},
+        ),
+        mistake(
+            "Biases (and other 1-D parameters) must not be decayed.",
+            when=lambda seen: any(name.endswith("bias") for name in extra) or extra == {"scale"},
+        ),
+    )
+    seen.that(
+        set(first["names"]) == set(decayed),
+        "A parameter with two or more dimensions that belongs to no norm layer must be decayed, whatever its name.",
+        mistake(
+            "A layer inside a norm layer is not a norm layer, but `norm.parameters()` also lists its "
+            "weights. Use parameters(recurse=False).",
+            when=lambda seen: set(decayed) - set(first["names"]) == {"gated.gate.weight"},
+        ),
+    )
+    seen.that(
+        [first["decay"], second["decay"]] == [weight_decay, 0.0],
+        "The first group's weight_decay must be the given one, and the second group's 0.0.",
+    )
+
+
 # %% check="weight-decay-groups" points=1
 """Weights, biases and norms of every kind; a step of an optimizer with the groups."""
 with check("weight-decay-groups") as test:
-
-    class Mixed(nn.Module):
-        """An embedding, norms of every kind, bare parameters."""
-
-        def __init__(self):
-            super().__init__()
-            self.emb = nn.Embedding(5, 4)
-            self.parts = nn.ModuleList(
-                [nn.GroupNorm(2, 4), nn.RMSNorm(4), nn.BatchNorm1d(4), nn.InstanceNorm1d(4, affine=True)]
-            )
-            self.wide = nn.LayerNorm((3, 4))
-            self.scale, self.mix = nn.Parameter(torch.ones(4)), nn.Parameter(torch.ones(2, 4))
-            self.head = nn.Linear(4, 5)
 
     def model_of(kind):
         """One of the models, all of its parameters filled with 1."""
@@ -142,67 +221,13 @@ with check("weight-decay-groups") as test:
         optimizer.step()
         return {name: p.detach().flatten()[0].item() for name, p in model.named_parameters()}
 
-    def judge(seen, decayed, others, weight_decay, norms_2d=()):
-        """The two groups hold these parameters, in this order."""
-        seen.that(seen["pair"], "Return a list of two dicts, each with params and weight_decay.", stage="type")
-        first, second = seen["groups"]
-        kinds = {first["kind"], second["kind"]}
-        seen.that(
-            first["list"] and second["list"],
-            "The params of a group must be a list.",
-            mistake(
-                "A generator is empty after the first use, so the groups must contain lists.",
-                when=lambda seen: kinds & {"generator", "filter", "map"},
-            ),
-            stage="type",
-        )
-        names, known = first["names"] + second["names"], [*decayed, *others]
-        own = "The groups must contain the model's own parameters, not copies, names or pairs."
-        seen.that("unknown" not in names, own, stage="type")
-        tied = "A tied weight is listed twice; the optimizer would refuse it (or step it twice)."
-        seen.that(len(set(names)) == len(names), tied)
-        seen.that(set(names) <= set(known), "Frozen parameters do not belong in the groups.")
-        seen.that(set(names) >= set(known), "Parameters of layers of other types are in no group.")
-        turned = set(first["names"]) == set(others) and set(second["names"]) == set(decayed)
-        in_order = "The decayed group must come first, and the parameters must be in the order of model.parameters()."
-        seen.that(not turned or decayed == others, in_order)
-        extra = set(first["names"]) - set(decayed)
-        seen.that(
-            not extra,
-            "You can't tell a norm layer by its name: in a Sequential it may be called '1'. Check the module's type.",
-            mistake(
-                "A norm layer over two dimensions, such as LayerNorm((2, 3)), has a weight with two dimensions, "
-                "and your code decays it. No parameter of a norm layer is decayed.",
-                when=lambda seen: extra & set(norms_2d) and all(n in norms_2d or n.endswith(".mix") for n in extra),
-            ),
-            mistake(
-                "No parameter of a norm layer is decayed, not even a parameter that a class derived from "
-                "GroupNorm, batch norm or instance norm has added.",
-                when=lambda seen: all(name.endswith(".mix") for name in extra),
-            ),
-            mistake(
-                "Biases (and other 1-D parameters) must not be decayed.",
-                when=lambda seen: any(name.endswith("bias") for name in extra) or extra == {"scale"},
-            ),
-        )
-        seen.that(
-            set(first["names"]) == set(decayed),
-            "A parameter with two or more dimensions that belongs to no norm layer must be decayed, whatever its name.",
-        )
-        seen.that(
-            [first["decay"], second["decay"]] == [weight_decay, 0.0],
-            "The first group's weight_decay must be the given one, and the second group's 0.0.",
-        )
-
     test("Linear and LayerNorm in a Sequential")
     seen = observe_scenario(grouped, decay_groups, "sequential", 0.25)
     judge(seen, ["0.weight", "3.weight"], ["0.bias", "1.weight", "1.bias", "3.bias"], 0.25)
 
     test("norms of every kind, and bare parameters")
     seen = observe_scenario(grouped, decay_groups, "mixed", 0.125)
-    of_parts = [f"parts.{n}.{name}" for n in range(4) for name in ("weight", "bias") if (n, name) != (1, "bias")]
-    rest = ["scale", *of_parts, "wide.weight", "wide.bias", "head.bias"]
-    judge(seen, ["mix", "emb.weight", "head.weight"], rest, 0.125, norms_2d=["wide.weight", "wide.bias"])
+    judge(seen, ["mix", "emb.weight", "head.weight"], others_of_mixed, 0.125, norms_2d=["wide.weight", "wide.bias"])
 
     test("an optimizer takes the groups; with zero gradients only the weights shrink")
     seen = observe_scenario(stepped, decay_groups, "sequential")
@@ -214,124 +239,29 @@ with check("weight-decay-groups") as test:
 """Tied and frozen parameters, the order, empty groups, derived norms, names that mislead."""
 with check("weight-decay-groups") as test:
 
-    class Mixed(nn.Module):
-        """A tied embedding, norms of every kind, bare parameters, a frozen layer."""
+    class TiedAndFrozen(Mixed):
+        """The embedding's weight is also the last layer's; another layer is frozen."""
 
         def __init__(self):
             super().__init__()
-            self.emb = nn.Embedding(5, 4)
-            self.parts = nn.ModuleList(
-                [nn.GroupNorm(2, 4), nn.RMSNorm(4), nn.BatchNorm1d(4), nn.InstanceNorm1d(4, affine=True)]
-            )
-            self.wide = nn.LayerNorm((3, 4))
-            self.scale, self.mix = nn.Parameter(torch.ones(4)), nn.Parameter(torch.ones(2, 4))
             self.frozen = nn.Linear(4, 4).requires_grad_(False)
-            self.head = nn.Linear(4, 5)
             self.head.weight = self.emb.weight
 
-    def model_of(kind):
-        """One of the models, all of its parameters filled with 1."""
-        if kind == "sequential":
-            model = nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4), nn.ReLU(), nn.Linear(4, 2))
-        else:
-            model = Mixed()
-        with torch.no_grad():
-            for p in model.parameters():
-                p.fill_(1.0)
-        return model
+    def grouped(decay_groups, weight_decay):
+        """Sort the parameters of a model with a tied weight and a frozen layer into groups."""
+        return examined(decay_groups, TiedAndFrozen(), weight_decay)
 
-    def grouped(decay_groups, kind, weight_decay):
-        """Sort the parameters of a model of this kind into groups."""
-        return examined(decay_groups, model_of(kind), weight_decay)
-
-    def stepped(decay_groups, kind):
-        """Give the groups to SGD and take a step with zero gradients."""
-        model = model_of(kind)
-        optimizer = torch.optim.SGD(decay_groups(model, 0.5), lr=0.5)
-        for p in model.parameters():
-            p.grad = torch.zeros_like(p)
-        optimizer.step()
-        return {name: p.detach().flatten()[0].item() for name, p in model.named_parameters()}
-
-    def judge(seen, decayed, others, weight_decay, norms_2d=()):
-        """The two groups hold these parameters, in this order."""
-        seen.that(seen["pair"], "Return a list of two dicts, each with params and weight_decay.", stage="type")
-        first, second = seen["groups"]
-        kinds = {first["kind"], second["kind"]}
-        seen.that(
-            first["list"] and second["list"],
-            "The params of a group must be a list.",
-            mistake(
-                "A generator is empty after the first use, so the groups must contain lists.",
-                when=lambda seen: kinds & {"generator", "filter", "map"},
-            ),
-            stage="type",
-        )
-        names, known = first["names"] + second["names"], [*decayed, *others]
-        own = "The groups must contain the model's own parameters, not copies, names or pairs."
-        seen.that("unknown" not in names, own, stage="type")
-        tied = "A tied weight is listed twice; the optimizer would refuse it (or step it twice)."
-        seen.that(len(set(names)) == len(names), tied)
-        seen.that(set(names) <= set(known), "Frozen parameters do not belong in the groups.")
-        seen.that(set(names) >= set(known), "Parameters of layers of other types are in no group.")
-        turned = set(first["names"]) == set(others) and set(second["names"]) == set(decayed)
-        in_order = "The decayed group must come first, and the parameters must be in the order of model.parameters()."
-        seen.that(not turned or decayed == others, in_order)
-        extra = set(first["names"]) - set(decayed)
-        seen.that(
-            not extra,
-            "You can't tell a norm layer by its name: in a Sequential it may be called '1'. Check the module's type.",
-            mistake(
-                "A class derived from a norm layer is also a norm layer. Use isinstance instead of comparing "
-                "types or names.",
-                when=lambda seen: "a.weight" in extra and "deep.0.0.weight" not in extra,
-            ),
-            mistake(
-                "nn.RMSNorm is also a norm layer, but it isn't derived from LayerNorm.",
-                when=lambda seen: extra and all(name.startswith("deep.0.0.") for name in extra),
-            ),
-            mistake(
-                "A norm layer over two dimensions, such as LayerNorm((2, 3)), has a weight with two dimensions, "
-                "and your code decays it. No parameter of a norm layer is decayed.",
-                when=lambda seen: extra & set(norms_2d) and all(n in norms_2d or n.endswith(".mix") for n in extra),
-            ),
-            mistake(
-                "No parameter of a norm layer is decayed, not even a parameter that a class derived from "
-                "GroupNorm, batch norm or instance norm has added.",
-                when=lambda seen: all(name.endswith(".mix") for name in extra),
-            ),
-            mistake(
-                "A scalar parameter has fewer than two dimensions, so it is not decayed.",
-                when=lambda seen: extra == {"noise.temperature"},
-            ),
-            mistake(
-                "Biases (and other 1-D parameters) must not be decayed.",
-                when=lambda seen: any(name.endswith("bias") for name in extra) or extra == {"scale"},
-            ),
-        )
-        seen.that(
-            set(first["names"]) == set(decayed),
-            "A parameter with two or more dimensions that belongs to no norm layer must be decayed, whatever its name.",
-            mistake(
-                "A layer inside a norm layer is not a norm layer, but `norm.parameters()` also lists its "
-                "weights. Use parameters(recurse=False).",
-                when=lambda seen: set(decayed) - set(first["names"]) == {"gated.gate.weight"},
-            ),
-        )
-        seen.that([first["names"], second["names"]] == [decayed, others], in_order)
-        seen.that(
-            [first["decay"], second["decay"]] == [weight_decay, 0.0],
-            "The first group's weight_decay must be the given one, and the second group's 0.0.",
-        )
-        seen.that(
-            seen["same"], "The model was changed: a parameter, its flag or the mode of a module.", stage="arguments"
-        )
+    def judge_all(seen, decayed, others, weight_decay, norms_2d=()):
+        """The groups as above; the order within them, and the model as before."""
+        judge(seen, decayed, others, weight_decay, norms_2d)
+        names = [group["names"] for group in seen["groups"]]
+        seen.that(names == [decayed, others], in_order)
+        changed = "The model was changed: a parameter, its flag or the mode of a module."
+        seen.that(seen["same"], changed, stage="arguments")
 
     test("a tied embedding, norms of every kind, bare parameters, a frozen layer")
-    seen = observe_scenario(grouped, decay_groups, "mixed", 0.125)
-    of_parts = [f"parts.{n}.{name}" for n in range(4) for name in ("weight", "bias") if (n, name) != (1, "bias")]
-    rest = ["scale", *of_parts, "wide.weight", "wide.bias", "head.bias"]
-    judge(seen, ["mix", "emb.weight"], rest, 0.125, norms_2d=["wide.weight", "wide.bias"])
+    seen = observe_scenario(grouped, decay_groups, 0.125)
+    judge_all(seen, ["mix", "emb.weight"], others_of_mixed, 0.125, norms_2d=["wide.weight", "wide.bias"])
 
     ### BEGIN HIDDEN TESTS
     def custom_model():
@@ -418,7 +348,7 @@ with check("weight-decay-groups") as test:
         test.hidden(idea)
         for weight_decay, times in ((0.1, 1), (0.0, 2)):
             seen = observe_scenario(other_grouped, decay_groups, kind, weight_decay, times)
-            judge(seen, decayed, others, weight_decay, norms_2d)
+            judge_all(seen, decayed, others, weight_decay, norms_2d)
 
     test.hidden("custom modules, scalars, names that mislead, called twice")
     decayed = ["bias", "noise.norm_bias", "norm.weight", "conv.weight", "lstm.weight_ih_l0", "lstm.weight_hh_l0"]
@@ -430,5 +360,5 @@ with check("weight-decay-groups") as test:
     others += ["gated.weight", "gated.bias", "gated.gate.bias"]
     others += [f"mixing.{n}.{name}" for n in (0, 1) for name in ("weight", "bias", "mix")] + ["mixing.2.mix"]
     seen = observe_scenario(other_grouped, decay_groups, "custom", 0.05, 2)
-    judge(seen, decayed, others, 0.05, norms_2d=["a.weight", "a.bias", "deep.0.0.weight"])
+    judge_all(seen, decayed, others, 0.05, norms_2d=["a.weight", "a.bias", "deep.0.0.weight"])
     ### END HIDDEN TESTS
