@@ -115,6 +115,47 @@ def named_parameters(*modules):
     return {f"{module.name}.{name}": p for module in modules for name, p in module.named_parameters()}
 
 
+def told(forward_mixed, x, surroundings, evaluating, used=""):
+    """Run it in the given surroundings; note the products, the result, the gradients and what has changed.
+
+    used: whether the backbone runs there by itself too, "before" or "after".
+    """
+    products = Products()
+    backbone, head = parts(products)
+    if evaluating:
+        backbone.eval(), head.eval()
+    parameters = named_parameters(backbone, head)
+    before = {name: p.detach().clone() for name, p in parameters.items()}
+    x.requires_grad_()
+    with ExitStack() as outer:
+        if surroundings:
+            outer.enter_context(torch.autocast("cpu", **surroundings))
+        if used == "before":
+            backbone(x)
+        states = [state()]
+        with products:
+            out = forward_mixed(backbone, head, x)
+        states.append(state())
+        if used == "after":
+            backbone(x)
+    now = named_parameters(backbone, head)
+    facts = {
+        "products": products.found,
+        "runs": products.runs,
+        "states": states,
+        "recast": [f"{name}: {p.dtype}" for name, p in now.items() if p.dtype != torch.float32],
+        "changed": [name for name in before if name not in now or not torch.equal(now[name], before[name])],
+        "kind": type(out).__name__ if not isinstance(out, Tensor) else "Tensor",
+    }
+    if not isinstance(out, Tensor):
+        return facts
+    facts |= {"out": out.detach().clone(), "tracked": out.requires_grad}
+    if out.requires_grad:
+        out.float().square().sum().backward()
+    grads = {"x": x.grad} | {name: p.grad for name, p in now.items()}
+    return facts | {"grads": {name: None if g is None else g.float() for name, g in grads.items()}}
+
+
 def reference(x):
     """The result and the gradients: bfloat16 by hand in the backbone, float32 in the head."""
     backbone, head = parts(Products())
@@ -197,40 +238,6 @@ def judge_rest(seen, expected, gradients):
 # %% check="mixed-region-error" points=1
 """The dtype of every product, the result, the gradients."""
 with check("mixed-region-error") as test:
-
-    def told(forward_mixed, x, surroundings, evaluating):
-        """Run it in the given surroundings; note the products, the result, the gradients and what has changed."""
-        products = Products()
-        backbone, head = parts(products)
-        if evaluating:
-            backbone.eval(), head.eval()
-        parameters = named_parameters(backbone, head)
-        before = {name: p.detach().clone() for name, p in parameters.items()}
-        x.requires_grad_()
-        with ExitStack() as outer:
-            if surroundings:
-                outer.enter_context(torch.autocast("cpu", **surroundings))
-            states = [state()]
-            with products:
-                out = forward_mixed(backbone, head, x)
-            states.append(state())
-        now = named_parameters(backbone, head)
-        facts = {
-            "products": products.found,
-            "runs": products.runs,
-            "states": states,
-            "recast": [f"{name}: {p.dtype}" for name, p in now.items() if p.dtype != torch.float32],
-            "changed": [name for name in before if name not in now or not torch.equal(now[name], before[name])],
-            "kind": type(out).__name__ if not isinstance(out, Tensor) else "Tensor",
-        }
-        if not isinstance(out, Tensor):
-            return facts
-        facts |= {"out": out.detach().clone(), "tracked": out.requires_grad}
-        if out.requires_grad:
-            out.float().square().sum().backward()
-        grads = {"x": x.grad} | {name: p.grad for name, p in now.items()}
-        return facts | {"grads": {name: None if g is None else g.float() for name, g in grads.items()}}
-
     test("every product has the right dtype, and the result is float32")
     some_x = torch.arange(24.0).reshape(4, 6) * 7 % 11 / 4 - 1.2
     expected, gradients = reference(some_x)
@@ -244,44 +251,6 @@ with check("mixed-region-error") as test:
 # %% check="mixed-region-error" points=1
 """The same inside of other autocast regions, whose state stays; each part runs once."""
 with check("mixed-region-error") as test:
-
-    def told(forward_mixed, x, surroundings, evaluating, used=""):
-        """Run it in the given surroundings; note the products, the result, the gradients and what has changed."""
-        products = Products()
-        backbone, head = parts(products)
-        if evaluating:
-            backbone.eval(), head.eval()
-        parameters = named_parameters(backbone, head)
-        before = {name: p.detach().clone() for name, p in parameters.items()}
-        x.requires_grad_()
-        with ExitStack() as outer:
-            if surroundings:
-                outer.enter_context(torch.autocast("cpu", **surroundings))
-            if used == "before":
-                backbone(x)
-            states = [state()]
-            with products:
-                out = forward_mixed(backbone, head, x)
-            states.append(state())
-            if used == "after":
-                backbone(x)
-        now = named_parameters(backbone, head)
-        facts = {
-            "products": products.found,
-            "runs": products.runs,
-            "states": states,
-            "recast": [f"{name}: {p.dtype}" for name, p in now.items() if p.dtype != torch.float32],
-            "changed": [name for name in before if name not in now or not torch.equal(now[name], before[name])],
-            "kind": type(out).__name__ if not isinstance(out, Tensor) else "Tensor",
-        }
-        if not isinstance(out, Tensor):
-            return facts
-        facts |= {"out": out.detach().clone(), "tracked": out.requires_grad}
-        if out.requires_grad:
-            out.float().square().sum().backward()
-        grads = {"x": x.grad} | {name: p.grad for name, p in now.items()}
-        return facts | {"grads": {name: None if g is None else g.float() for name, g in grads.items()}}
-
     some_x = torch.arange(24.0).reshape(4, 6) * 7 % 11 / 4 - 1.2
     expected, gradients = reference(some_x)
 
