@@ -107,6 +107,7 @@ sentences = {
     "outputs": "You summed the layers' outputs. Not every output is saved (a last Linear does not need its own), "
     "and some layers save their input or extra tensors.",
     "no x": "x is missing: a layer saves its input for the gradient of its weight, and the first one's input is x.",
+    "mask": "Your count leaves out a saved mask. Every dtype counts, including bool.",
     "view": "You counted the size of the view. What is kept alive is the whole storage behind it; an expanded "
     "tensor is the other way round.",
 }
@@ -115,6 +116,33 @@ sentences = {
 def batch_of(size, dtype=torch.float32):
     """A batch of inputs."""
     return (torch.arange(8 * size) * 7 % 11 - 5).reshape(size, 8).to(dtype)
+
+
+def judge(seen, expected, **betrayed):
+    """Judge the number of bytes; numbers that betray a misconception are given by its name."""
+    came = seen["bytes"]
+    seen.that(
+        isinstance(came, (int, float)) and not isinstance(came, bool),
+        "The result must be a number of bytes, an int.",
+        stage="type",
+    )
+    named = [
+        mistake(
+            "The number is wrong because the model was switched to another mode, which saves other things.",
+            when=lambda seen: "training mode" in seen["changed"],
+        ),
+        mistake(
+            "Nothing was counted. model(x) must run inside the block, with the grad mode as it is, and it is pack "
+            "that is called there; unpack is called in backward.",
+            when=lambda seen: came == 0 and not any(0 in numbers for numbers in betrayed.values()),
+        ),
+    ]
+    named += [
+        mistake(sentences[name.replace("_", " ")], when=lambda seen, numbers=numbers: came in numbers)
+        for name, numbers in betrayed.items()
+    ]
+    seen.that(came == expected, f"Autograd keeps {expected} bytes here; your instrument says {came}.", *named)
+    seen.that(seen["calls"] == 1, "model(x) must run once.", stage="rule")
 
 
 # %% check="activation-bytes" points=1
@@ -134,32 +162,6 @@ with check("activation-bytes") as test:
     def of_square(measure, x):
         """Measure what a square keeps."""
         return watched(measure, Square(), x)
-
-    def judge(seen, expected, **betrayed):
-        """Judge the number of bytes; numbers that betray a misconception are given by its name."""
-        came = seen["bytes"]
-        seen.that(
-            isinstance(came, (int, float)) and not isinstance(came, bool),
-            "The result must be a number of bytes, an int.",
-            stage="type",
-        )
-        named = [
-            mistake(
-                "The number is wrong because the model was switched to another mode, which saves other things.",
-                when=lambda seen: "training mode" in seen["changed"],
-            ),
-            mistake(
-                "Nothing was counted. model(x) must run inside the block, with the grad mode as it is, and it is pack "
-                "that is called there; unpack is called in backward.",
-                when=lambda seen: came == 0 and not any(0 in numbers for numbers in betrayed.values()),
-            ),
-        ]
-        named += [
-            mistake(sentences[name.replace("_", " ")], when=lambda seen, numbers=numbers: came in numbers)
-            for name, numbers in betrayed.items()
-        ]
-        seen.that(came == expected, f"Autograd keeps {expected} bytes here; your instrument says {came}.", *named)
-        seen.that(seen["calls"] == 1, "model(x) must run once.", stage="rule")
 
     test("Linear, ReLU, Linear; a batch of 10: x (320 bytes) and the output of ReLU (640 bytes)")
     seen = observe_scenario(of_three_layers, activation_bytes, batch_of(10))
@@ -188,38 +190,6 @@ with check("activation-bytes") as test:
 # %% check="activation-bytes" points=1
 """Custom Functions, views and frozen layers, many layers; nothing is saved under no_grad; no trace."""
 with check("activation-bytes") as test:
-
-    def judge(seen, expected, note="", **betrayed):
-        """Judge the number of bytes; numbers that betray a misconception are given by its name."""
-        came = seen["bytes"]
-        seen.that(
-            isinstance(came, (int, float)) and not isinstance(came, bool),
-            "The result must be a number of bytes, an int.",
-            stage="type",
-        )
-        named = [
-            mistake(
-                "The number is wrong because the model was switched to another mode, which saves other things.",
-                when=lambda seen: "training mode" in seen["changed"],
-            ),
-            mistake(
-                "Nothing was counted. model(x) must run inside the block, with the grad mode as it is, and it is pack "
-                "that is called there; unpack is called in backward.",
-                when=lambda seen: (
-                    came == 0 and not any(0 in numbers for numbers in betrayed.values()) and "mask" not in note
-                ),
-            ),
-            mistake(
-                "Your count leaves out a saved mask. Every dtype counts, including bool.",
-                when=lambda seen: came == 0 and "mask" in note,
-            ),
-        ]
-        named += [
-            mistake(sentences[name.replace("_", " ")], when=lambda seen, numbers=numbers: came in numbers)
-            for name, numbers in betrayed.items()
-        ]
-        seen.that(came == expected, f"Autograd keeps {expected} bytes here; your instrument says {came}.", *named)
-        seen.that(seen["calls"] == 1, "model(x) must run once.", stage="rule")
 
     class SavesExtra(torch.autograd.Function):
         """Saves its input and a tensor of its own."""
@@ -345,7 +315,7 @@ with check("activation-bytes") as test:
         ("an expanded tensor keeps its small storage only", "spread", tracked, 40, {"view": [40000]}),
         ("two views of one storage that begin at different places", "halves", tracked, 320, {"twice": [640]}),
         ("x is a view itself", "three", torch.ones(10, 12)[:, 2:10], 1120, {"view": [960, 1600], "no x": [640]}),
-        ("a mask takes one byte for each element", "choice", tracked, 80, {}),
+        ("a mask takes one byte for each element", "choice", tracked, 80, {"mask": [0]}),
         ("the output of a last layer, where that is what is saved", "sigmoid", tracked, 320, {}),
         ("under no_grad nothing is saved", "no_grad", batch_of(10), 0, {}),
         ("under no_grad nothing is saved, also where x requires grad", "no_grad", tracked, 0, {}),
@@ -363,7 +333,7 @@ with check("activation-bytes") as test:
     ]:
         test.hidden(idea)
         seen = observe_scenario(of_layer, activation_bytes, kind, x)
-        judge(seen, expected, note=idea, **{name.replace(" ", "_"): numbers for name, numbers in betrayed.items()})
+        judge(seen, expected, **{name.replace(" ", "_"): numbers for name, numbers in betrayed.items()})
 
     test.hidden("many layers of one size")
     for width in (50, 70, 90, 110, 1000):  # whether a freed address is given out again depends on the size
