@@ -107,6 +107,20 @@ def copied(gradient):
     return None if gradient is None else gradient.detach().clone()
 
 
+def judge_loss(seen, expected, *mistakes, where="", shown=False):
+    """The value of the loss; `where`: words for the case, `shown`: its numbers are told."""
+    came = seen.value.get("loss")
+    seen.that(isinstance(came, Tensor), f"Return a 0-d tensor; yours is of type {seen['type']}.", stage="type")
+    seen.that(came.dim() == 0, f"The loss must be 0-d, not of shape {tuple(came.shape)}.", stage="shape")
+    seen.that(
+        not came.isnan(),
+        "A sample with zero gradient gives nan: nan came out as the loss.",
+    )
+    near = torch.allclose(came.double(), torch.as_tensor(expected).double(), rtol=1e-5)
+    numbers = f": expected {float(expected):.6g}, got {float(came):.6g}" if shown else ""
+    seen.that(near, f"The loss is wrong{where}{numbers}.", *mistakes)
+
+
 def judge_gradients(seen, expected, without_penalty):
     """What the parameters get; `without_penalty` is what they get from the data term."""
     seen.that(
@@ -154,19 +168,6 @@ with check("gradient-penalty") as test:
     def trained(penalised_loss, a, x, y, lam):
         """The loss for the bowl, what there was before its backward, and the gradient of a after it."""
         return followed(penalised_loss, [a.requires_grad_()], lambda v: bowl(a, v), x, y, lam)
-
-    def judge_loss(seen, expected, *mistakes, shown=True):
-        """The value of the loss."""
-        came = seen.value.get("loss")
-        seen.that(isinstance(came, Tensor), f"Return a 0-d tensor; yours is of type {seen['type']}.", stage="type")
-        seen.that(came.dim() == 0, f"The loss must be 0-d, not of shape {tuple(came.shape)}.", stage="shape")
-        seen.that(
-            not came.isnan(),
-            "A sample with zero gradient gives nan: nan came out as the loss.",
-        )
-        near = torch.allclose(came.double(), torch.as_tensor(expected).double(), rtol=1e-5)
-        numbers = f": expected {float(expected):.6g}, got {float(came):.6g}" if shown else ""
-        seen.that(near, f"The loss is wrong{numbers}.", *mistakes)
 
     test("a model with slope a * x, three samples, lam = 2: the loss")
     some_a = torch.tensor([0.5, 2.0], dtype=torch.float64)
@@ -241,6 +242,7 @@ with check("gradient-penalty") as test:
             "needs care at 0 only.",
             when=lambda seen: torch.allclose(seen["loss"], data_term + 2 * (norms - 1).square().mean(), rtol=1e-2),
         ),
+        shown=True,
     )
 
     test("the parameters feel the penalty: their gradient, and not that of lam = 0")
@@ -276,7 +278,6 @@ with check("gradient-penalty") as test:
             "A norm below 1 is also penalised; you cut the difference off at 0.",
             when=lambda seen: torch.allclose(seen["loss"], own_data.detach() + 0.5 * above),
         ),
-        shown=False,
     )
     expected = torch.autograd.grad(whole, own_a, retain_graph=True)
     judge_gradients(seen, expected, torch.autograd.grad(own_data, own_a))
@@ -291,18 +292,6 @@ with check("gradient-penalty") as test:
         if isinstance(old, list):
             return all(same(a, b) for a, b in zip(old, new, strict=True))
         return torch.equal(old, new) if isinstance(old, Tensor) and isinstance(new, Tensor) else old is new
-
-    def judge_loss(seen, expected, where=", even for an ordinary network: see the check above", *mistakes):
-        """The value of the loss."""
-        came = seen.value.get("loss")
-        seen.that(isinstance(came, Tensor), f"Return a 0-d tensor; yours is of type {seen['type']}.", stage="type")
-        seen.that(came.dim() == 0, f"The loss must be 0-d, not of shape {tuple(came.shape)}.", stage="shape")
-        seen.that(
-            not came.isnan(),
-            "A sample with zero gradient gives nan: nan came out as the loss.",
-        )
-        near = torch.allclose(came.double(), torch.as_tensor(expected).double(), rtol=1e-5)
-        seen.that(near, f"The loss is wrong{where}.", *mistakes)
 
     def judge_manners(seen):
         """What must be as it was before backward."""
@@ -388,7 +377,7 @@ with check("gradient-penalty") as test:
     some_y = torch.randn(3, generator=generator, dtype=torch.float64)
     seen = observe_scenario(with_network, penalised_loss, "tanh", weights, some_x, some_y, 0.7)
     loss, gradients, data_gradients = reference(network("tanh", weights), some_x, some_y, 0.7)
-    judge_loss(seen, loss)
+    judge_loss(seen, loss, where=", even for an ordinary network: see the check above")
     judge_manners(seen)
     judge_gradients(seen, gradients, data_gradients)
 
@@ -413,12 +402,12 @@ with check("gradient-penalty") as test:
         judge_loss(
             seen,
             loss,
-            f" for {idea}",
             mistake(
                 "The norm was taken over one dimension of an image only: `norm(2, dim=1)` is over the channels there, "
                 "one norm for each pixel. A sample has one norm, over all its dimensions: flatten it first.",
                 when=lambda seen: seen.args[1] == "image" and over_one_dimension(seen),
             ),
+            where=f" for {idea}",
         )
         judge_manners(seen)
         judge_gradients(seen, gradients, data_gradients if lam else [torch.full_like(g, torch.inf) for g in gradients])
@@ -427,7 +416,7 @@ with check("gradient-penalty") as test:
     x, y = torch.randn(4, 3, generator=generator, dtype=torch.float64), torch.randn(4, generator=generator).double()
     seen = observe_scenario(with_old_gradients, penalised_loss, weights, x, y, 1.5)
     loss, gradients, data_gradients = reference(network("tanh", weights), x, y, 1.5)
-    judge_loss(seen, loss, " where gradients are there already")
+    judge_loss(seen, loss, where=" where gradients are there already")
     judge_manners(seen)
     judge_gradients(seen, gradients, data_gradients)
     ### END HIDDEN TESTS

@@ -111,41 +111,51 @@ def by_hand(jacobian, fn, x):
     return facts
 
 
+def judge_form(seen, expected, *mistakes, raised=()):
+    """By hand, with x as it is, a tensor of the right shape, which is returned.
+
+    mistakes: known by the tensor that came; raised: by the error.
+    """
+    seen.expecting(
+        mistake(
+            "The graph was freed after the first row: all but the last call need retain_graph=True.",
+            raises="backward through the graph a second time",
+        ),
+        mistake(
+            "On an output with several elements backward and grad need the vector (grad_outputs); by default they "
+            "only know scalars.",
+            raises="implicitly created only for scalar outputs",
+        ),
+        *raised,
+    )
+    seen.in_sight().that(
+        seen["by hand"] and not seen["unseen"],
+        "This exercise is about doing it by hand: torch.autograd.functional and torch.func are not allowed.",
+        stage="rule",
+    )
+    other = seen.value.get("other shape")
+    seen.that(not other, f"Your code called fn with a tensor of shape {other}. fn takes x as it is.", stage="shape")
+    came = seen.value.get("jacobian")
+    sparse = seen["type"] in ("Tensor", "Parameter")
+    words = "Return an ordinary tensor, not a sparse one." if sparse else f"Return a tensor, not a {seen['type']}."
+    seen.that(isinstance(came, Tensor), words, stage="type")
+    shape = f"expected {tuple(expected.shape)}, got {tuple(came.shape)}."
+    seen.that(
+        came.shape == expected.shape,
+        f"The Jacobian has the shape of the output followed by the shape of x: {shape}",
+        *mistakes,
+        stage="shape",
+    )
+    return came
+
+
 # %% check="jacobian-by-vjp" points=1
 """Every row of J, in its place: the output's dimensions first, then those of x; by hand."""
 with check("jacobian-by-vjp") as test:
 
     def judge(seen, expected, *mistakes, shown=True):
         """Shape and values."""
-        seen.expecting(
-            mistake(
-                "The graph was freed after the first row: all but the last call need retain_graph=True.",
-                raises="backward through the graph a second time",
-            ),
-            mistake(
-                "On an output with several elements backward and grad need the vector (grad_outputs); by default they "
-                "only know scalars.",
-                raises="implicitly created only for scalar outputs",
-            ),
-        )
-        seen.in_sight().that(
-            seen["by hand"] and not seen["unseen"],
-            "This exercise is about doing it by hand: torch.autograd.functional and torch.func are not allowed.",
-            stage="rule",
-        )
-        other = seen.value.get("other shape")
-        seen.that(not other, f"Your code called fn with a tensor of shape {other}. fn takes x as it is.", stage="shape")
-        came = seen.value.get("jacobian")
-        sparse = seen["type"] in ("Tensor", "Parameter")
-        words = "Return an ordinary tensor, not a sparse one." if sparse else f"Return a tensor, not a {seen['type']}."
-        seen.that(isinstance(came, Tensor), words, stage="type")
-        shape = f"expected {tuple(expected.shape)}, got {tuple(came.shape)}."
-        seen.that(
-            came.shape == expected.shape,
-            f"The Jacobian has the shape of the output followed by the shape of x: {shape}",
-            *mistakes,
-            stage="shape",
-        )
+        came = judge_form(seen, expected, *mistakes)
         seen.that(
             torch.allclose(came.to(expected), expected, rtol=1e-5, atol=1e-6),
             f"The derivatives are wrong. Expected {expected.tolist()}, got {came.tolist()}."
@@ -212,45 +222,16 @@ with check("jacobian-by-vjp") as test:
 # %% check="jacobian-by-vjp" points=1
 """Any shapes and dtypes, outputs without x; nothing else is touched; fn is called once."""
 with check("jacobian-by-vjp") as test:
+    independent = mistake(
+        "An output that does not use x has derivative zero: allow it (allow_unused), and replace None by "
+        "zeros ({detail}).",
+        raises="not have been used|does not require grad and does not have a grad_fn|NoneType(?!.*callable)",
+    )
 
-    def judge(seen, expected, idea="these", *mistakes, shown=False):
+    def judge(seen, expected, idea="these", shown=False):
         """The values first, then what the call left behind."""
         any_shape = mistake(f"Outputs and inputs may have any shape, here {idea}: {{detail}}.", raises=".")
-        seen.expecting(
-            mistake(
-                "The graph was freed after the first row: all but the last call need retain_graph=True.",
-                raises="backward through the graph a second time",
-            ),
-            mistake(
-                "On an output with several elements backward and grad need the vector (grad_outputs); by default they "
-                "only know scalars.",
-                raises="implicitly created only for scalar outputs",
-            ),
-            mistake(
-                "An output that does not use x has derivative zero: allow it (allow_unused), and replace None by "
-                "zeros ({detail}).",
-                raises="not have been used|does not require grad and does not have a grad_fn|NoneType(?!.*callable)",
-            ),
-            any_shape,
-        )
-        seen.in_sight().that(
-            seen["by hand"] and not seen["unseen"],
-            "This exercise is about doing it by hand: torch.autograd.functional and torch.func are not allowed.",
-            stage="rule",
-        )
-        other = seen.value.get("other shape")
-        seen.that(not other, f"Your code called fn with a tensor of shape {other}. fn takes x as it is.", stage="shape")
-        came = seen.value.get("jacobian")
-        sparse = seen["type"] in ("Tensor", "Parameter")
-        words = "Return an ordinary tensor, not a sparse one." if sparse else f"Return a tensor, not a {seen['type']}."
-        seen.that(isinstance(came, Tensor), words, stage="type")
-        shape = f"expected {tuple(expected.shape)}, got {tuple(came.shape)}."
-        seen.that(
-            came.shape == expected.shape,
-            f"The Jacobian has the shape of the output followed by the shape of x: {shape}",
-            *mistakes,
-            stage="shape",
-        )
+        came = judge_form(seen, expected, raised=[independent, any_shape])
         seen.that(
             came.dtype == expected.dtype,
             f"The Jacobian has the dtype of x: expected {expected.dtype}, got {came.dtype}.",
@@ -261,7 +242,6 @@ with check("jacobian-by-vjp") as test:
             f"The derivatives are wrong. Expected {expected.tolist()}, got {came.tolist()}."
             if shown
             else f"The derivatives are wrong for {idea}.",
-            *mistakes,
         )
         seen.that(
             not seen["other dtype"],
