@@ -171,6 +171,59 @@ def trained(count, calls, factor=1.0, loss_of=loss_of):
     return torch.cat([p.detach().reshape(-1) for p in layer.parameters()]), losses
 
 
+def all_end_with(seen, case, wanted):
+    """Whether all ranks have these weights after a case."""
+    return all(torch.allclose(one[case]["weights"], wanted, rtol=1e-4, atol=1e-5) for one in seen.value)
+
+
+def judge(seen, case, count, calls, *mistakes):
+    """Judge synchronisations, steps and weights of one case on both ranks; mistakes: those of this case's weights."""
+    facts = [one[case] for one in seen.value]
+    sent, steps = [one["sent"] for one in facts], [one["steps"] for one in facts]
+    wanted, _ = trained(count, calls)
+    weights = [one["weights"] for one in facts]
+    seen.that(
+        min(sent) > 0,
+        "The gradients were never synchronised, so the ranks drift apart. Either the last micro-batch also "
+        "ran under no_sync, or you called ddp.module, which bypasses DDP.",
+        mistake("No backward pass ran.", when=lambda seen: not any(one["backward"] for one in facts)),
+        mistake(
+            "The weights are right, but you averaged the gradients by yourself. Here DDP does it, in the last "
+            "backward: run that one outside of no_sync.",
+            when=lambda seen: all_end_with(seen, case, wanted),
+        ),
+        stage="rule",
+    )
+    seen.that(
+        steps == [calls, calls],
+        "The optimizer must step exactly once per call.",
+        mistake("The optimizer never stepped.", when=lambda seen: max(steps) == 0),
+        mistake("The optimizer stepped once for each micro-batch.", when=lambda seen: max(steps) == calls * count),
+        stage="rule",
+    )
+    seen.that(
+        all_end_with(seen, case, wanted),
+        "The weights differ from those of training on all ranks' data at once.",
+        *mistakes,
+        mistake(
+            "With k micro-batches your step is k times too large. Divide each loss by the number of micro-batches.",
+            when=lambda seen: count > 1 and all_end_with(seen, case, trained(count, calls, factor=count)[0]),
+        ),
+        mistake("The ranks have different weights afterwards.", when=lambda seen: not torch.equal(*weights)),
+    )
+    seen.that(
+        sent == [calls, calls],
+        "You synchronised the gradients more than once per call.",
+        mistake(
+            "You synchronised the gradients for every micro-batch. That is correct, but with k micro-batches "
+            "it is k times the traffic. Use no_sync for all but the last, around forward and backward (DDP "
+            "prepares the synchronisation in forward).",
+            when=lambda seen: max(sent) == calls * count,
+        ),
+        stage="rule",
+    )
+
+
 hangs = mistake(
     "A rank waits in a backward or a collective that the other rank never reaches. All ranks must make the same calls.",
     raises="RanksHang",
@@ -180,65 +233,13 @@ hangs = mistake(
 # %% check="accumulate-no-sync" points=1
 """One synchronisation, one step, the same weights as training on all data at once."""
 with check("accumulate-no-sync") as test:
-
-    def judge(seen, case, count, calls, known=()):
-        """Judge one case on both ranks."""
-        facts = [one[case] for one in seen.value]
-        sent, steps = [one["sent"] for one in facts], [one["steps"] for one in facts]
-        wanted, _ = trained(count, calls)
-        weights = [one["weights"] for one in facts]
-
-        def all_like(wrong):
-            return all(torch.allclose(found, wrong, rtol=1e-4, atol=1e-5) for found in weights)
-
-        seen.that(
-            min(sent) > 0,
-            "The gradients were never synchronised, so the ranks drift apart. Either the last micro-batch also "
-            "ran under no_sync, or you called ddp.module, which bypasses DDP.",
-            mistake("No backward pass ran.", when=lambda seen: not any(one["backward"] for one in facts)),
-            mistake(
-                "The weights are right, but you averaged the gradients by yourself. Here DDP does it, in the last "
-                "backward: run that one outside of no_sync.",
-                when=lambda seen: all_like(wanted),
-            ),
-            stage="rule",
-        )
-        seen.that(
-            steps == [calls, calls],
-            "The optimizer must step exactly once per call.",
-            mistake("The optimizer never stepped.", when=lambda seen: max(steps) == 0),
-            mistake("The optimizer stepped once for each micro-batch.", when=lambda seen: max(steps) == calls * count),
-            stage="rule",
-        )
-        seen.that(
-            all_like(wanted),
-            "The weights differ from those of training on all ranks' data at once.",
-            *known,
-            mistake(
-                "With k micro-batches your step is k times too large. Divide each loss by the number of micro-batches.",
-                when=lambda seen: count > 1 and all_like(trained(count, calls, factor=count)[0]),
-            ),
-            mistake(
-                "You called loss_fn with the targets first. It takes the outputs, then the targets.",
-                when=lambda seen: all_like(trained(count, calls, loss_of=lambda out, y: loss_of(y, out))[0]),
-            ),
-            mistake("The ranks have different weights afterwards.", when=lambda seen: not torch.equal(*weights)),
-        )
-        seen.that(
-            sent == [calls, calls],
-            "You synchronised the gradients more than once per call.",
-            mistake(
-                "You synchronised the gradients for every micro-batch. That is correct, but with k micro-batches "
-                "it is k times the traffic. Use no_sync for all but the last, around forward and backward (DDP "
-                "prepares the synchronisation in forward).",
-                when=lambda seen: max(sent) == calls * count,
-            ),
-            stage="rule",
-        )
-
     test("three micro-batches: one synchronisation, the weights of training on the whole batch")
     seen = observe_scenario(stepped, ddp_step, [(3, False, 1)]).expecting(hangs)
-    judge(seen, 0, 3, 1)
+    exchanged = mistake(
+        "You called loss_fn with the targets first. It takes the outputs, then the targets.",
+        when=lambda seen: all_end_with(seen, 0, trained(3, 1, loss_of=lambda out, y: loss_of(y, out))[0]),
+    )
+    judge(seen, 0, 3, 1, exchanged)
 
     test("three micro-batches, and never the activations of two at once")
     most = max(one[0]["together"] for one in seen.value)
@@ -254,56 +255,11 @@ with check("accumulate-no-sync") as test:
 """The returned mean; one micro-batch, none, old gradients, two steps, an ordinary backward."""
 with check("accumulate-no-sync") as test:
 
-    def judge(seen, case, count, calls, known=()):
-        """Judge one case on both ranks."""
+    def judge_with_losses(seen, case, count, calls, *mistakes):
+        """Judge one case on both ranks, then the losses that they return."""
+        judge(seen, case, count, calls, *mistakes)
         facts = [one[case] for one in seen.value]
-        sent, steps = [one["sent"] for one in facts], [one["steps"] for one in facts]
-        wanted, losses = trained(count, calls)
-        weights = [one["weights"] for one in facts]
-
-        def all_like(wrong):
-            return all(torch.allclose(found, wrong, rtol=1e-4, atol=1e-5) for found in weights)
-
-        seen.that(
-            min(sent) > 0,
-            "The gradients were never synchronised, so the ranks drift apart. Either the last micro-batch also "
-            "ran under no_sync, or you called ddp.module, which bypasses DDP.",
-            mistake("No backward pass ran.", when=lambda seen: not any(one["backward"] for one in facts)),
-            mistake(
-                "The weights are right, but you averaged the gradients by yourself. Here DDP does it, in the last "
-                "backward: run that one outside of no_sync.",
-                when=lambda seen: all_like(wanted),
-            ),
-            stage="rule",
-        )
-        seen.that(
-            steps == [calls, calls],
-            "The optimizer must step exactly once per call.",
-            mistake("The optimizer never stepped.", when=lambda seen: max(steps) == 0),
-            mistake("The optimizer stepped once for each micro-batch.", when=lambda seen: max(steps) == calls * count),
-            stage="rule",
-        )
-        seen.that(
-            all_like(wanted),
-            "The weights differ from those of training on all ranks' data at once.",
-            *known,
-            mistake(
-                "With k micro-batches your step is k times too large. Divide each loss by the number of micro-batches.",
-                when=lambda seen: count > 1 and all_like(trained(count, calls, factor=count)[0]),
-            ),
-            mistake("The ranks have different weights afterwards.", when=lambda seen: not torch.equal(*weights)),
-        )
-        seen.that(
-            sent == [calls, calls],
-            "You synchronised the gradients more than once per call.",
-            mistake(
-                "You synchronised the gradients for every micro-batch. That is correct, but with k micro-batches "
-                "it is k times the traffic. Use no_sync for all but the last, around forward and backward (DDP "
-                "prepares the synchronisation in forward).",
-                when=lambda seen: max(sent) == calls * count,
-            ),
-            stage="rule",
-        )
+        _, losses = trained(count, calls)
         for rank, one in enumerate(facts):
             means = [sum(losses[call][rank]) / count for call in range(calls)]
             right = one["are floats"] and all(
@@ -325,8 +281,8 @@ with check("accumulate-no-sync") as test:
 
     test("a single micro-batch; then two of them: the mean of the losses comes back")
     seen = observe_scenario(stepped, ddp_step, [(1, False, 1), (2, False, 1)]).expecting(hangs)
-    judge(seen, 0, 1, 1)
-    judge(seen, 1, 2, 1)
+    judge_with_losses(seen, 0, 1, 1)
+    judge_with_losses(seen, 1, 2, 1)
 
     ### BEGIN HIDDEN TESTS
     cases = [(2, True, 1), (0, False, 1), (3, False, 2)]
@@ -339,7 +295,7 @@ with check("accumulate-no-sync") as test:
         ),
         hangs,
     )
-    judge(seen, 0, 2, 1, known=[stale])
+    judge_with_losses(seen, 0, 2, 1, stale)
 
     test.hidden("no micro-batches")
     refused = [one[1]["got"] == ["ValueError"] for one in seen.value]
@@ -358,7 +314,7 @@ with check("accumulate-no-sync") as test:
         "Small gradients give the right step, and large ones too small a one. Don't clip or scale the gradients.",
         when=lambda seen: all(falls_short(one[2]["weights"] - start, trained(3, 2)[0] - start) for one in seen.value),
     )
-    judge(seen, 2, 3, 2, known=[clipped])
+    judge_with_losses(seen, 2, 3, 2, clipped)
 
     test.hidden("an ordinary backward afterwards is synchronised")
     later = [one[case]["sent later"] for one in seen.value for case in (0, 2)]

@@ -224,110 +224,108 @@ known = [
 ]
 
 
+def judge(seen, number, case, *mistakes):
+    """Judge messages, weights and gradients of one case on both ranks; mistakes: those of this case's gradients."""
+    hidden, n_micro, _, calls = case
+    first, second = halves(hidden)
+    inputs, targets = micro_batches(hidden, n_micro, calls - 1)
+    activations = [first(x) for x in inputs]
+    loss_fn = loss_of(calls)
+    losses = [loss_fn(second(h), y) for h, y in zip(activations, targets, strict=True)]
+    mean = sum(losses) / n_micro
+    wanted = [torch.autograd.grad(mean, list(part.parameters()), retain_graph=True) for part in (first, second)]
+    arrived = torch.autograd.grad(mean, activations, retain_graph=True)
+    exchanged = sum(loss_fn(y, second(h)) for h, y in zip(activations, targets, strict=True)) / n_micro
+    together = loss_fn(torch.cat(list(map(second, activations))), torch.cat(targets))
+    ones = [torch.ones_like(h) for h in activations]
+
+    def continued(chosen, starts):
+        """The gradients of the first part for a backward that starts in these activations."""
+        return torch.autograd.grad(chosen, list(first.parameters()), starts, retain_graph=True)
+
+    facts = [one[number] for one in seen.value]
+    seen.that(
+        not any(one["others"] for one in facts),
+        "Only point-to-point messages are allowed here.",
+        mistake(
+            "torch.distributed.pipelining does all of this by itself; here you write the messages.",
+            when=lambda seen: any("pipelining" in one["others"] for one in facts),
+        ),
+        stage="rule",
+    )
+    seen.that(not any(one["unseen"] for one in facts), uncounted, stage="rule")
+    seen.that(all(one["unchanged"] for one in facts), "Your code changed a weight. Don't step here.")
+    front, back = facts[0]["grads"], facts[1]["grads"]
+    stale = "Old gradients were added, or gradients were cleared between micro-batches."
+    seen.that(
+        close(back, wanted[1]),
+        "Rank 1's gradients are not those of the undivided model.",
+        *mistakes,
+        mistake(
+            "The loss has its arguments exchanged: the output of the second part comes first, then the target.",
+            when=lambda seen: close(back, torch.autograd.grad(exchanged, list(second.parameters()))),
+        ),
+        mistake(
+            "You called loss_fn once, for all micro-batches together. It gives the loss of one micro-batch, and "
+            "you need the mean of these losses, which is another number for a loss such as a root.",
+            when=lambda seen: close(back, torch.autograd.grad(together, list(second.parameters()))),
+        ),
+        mistake(
+            "The gradients are n_micro times too large. The loss is the mean over all micro-batches.",
+            when=lambda seen: n_micro > 1 and close(back, [n_micro * grad for grad in wanted[1]]),
+        ),
+        mistake(
+            "Rank 1's parameters have no gradient. Call backward on its loss, so that .grad is filled.",
+            when=lambda seen: all(grad is None for grad in back),
+        ),
+        mistake(
+            stale,
+            when=lambda seen: any(
+                close(back, torch.autograd.grad(loss / by, list(second.parameters()), retain_graph=True))
+                for loss in losses
+                for by in (1, n_micro)
+            ),
+        ),
+    )
+    seen.that(
+        close(front, wanted[0]),
+        "Rank 1 is right, but rank 0 is wrong. You started its backward with something other than the "
+        "gradient received for the same micro-batch (ones, or the gradient of another), or cleared gradients "
+        "in between.",
+        *mistakes,
+        mistake(
+            "Rank 0's parameters got no gradient. Continue backward there with the gradient that rank 1 sends back.",
+            when=lambda seen: all(grad is None or not grad.any() for grad in front),
+        ),
+        mistake(
+            "Rank 1 is right, but rank 0 is wrong. You started its backward with ones instead of the "
+            "gradient that rank 1 sends back.",
+            when=lambda seen: any(
+                close(front, continued(activations, [one / by for one in ones])) for by in (1, n_micro)
+            ),
+        ),
+        mistake(
+            "Rank 1 is right, but rank 0 is wrong. You matched the gradients with the micro-batches in reverse order.",
+            when=lambda seen: n_micro > 1 and close(front, continued(activations, arrived[::-1])),
+        ),
+        mistake(
+            "Rank 1 is right, but rank 0 is wrong. You cleared its gradients between micro-batches, so only "
+            "one is left.",
+            when=lambda seen: any(
+                close(front, continued([h], [start])) for h, start in zip(activations, arrived, strict=True)
+            ),
+        ),
+        mistake(
+            "Rank 1 is right, but rank 0 is wrong. You divided its gradients by n_micro again, but the "
+            "gradient that arrives is already that of the mean.",
+            when=lambda seen: n_micro > 1 and close(front, [grad / n_micro for grad in wanted[0]]),
+        ),
+    )
+
+
 # %% check="two-stage-backward" points=1
 """Both ranks get the gradients of the undivided model; only messages between two ranks."""
 with check("two-stage-backward") as test:
-
-    def judge(seen, number, case, *known):
-        """Judge one case on both ranks."""
-        hidden, n_micro, _, calls = case
-        first, second = halves(hidden)
-        inputs, targets = micro_batches(hidden, n_micro, calls - 1)
-        activations = [first(x) for x in inputs]
-        loss_fn = loss_of(calls)
-        losses = [loss_fn(second(h), y) for h, y in zip(activations, targets, strict=True)]
-        mean = sum(losses) / n_micro
-        wanted = [torch.autograd.grad(mean, list(part.parameters()), retain_graph=True) for part in (first, second)]
-        arrived = torch.autograd.grad(mean, activations, retain_graph=True)
-        exchanged = sum(loss_fn(y, second(h)) for h, y in zip(activations, targets, strict=True)) / n_micro
-        together = loss_fn(torch.cat(list(map(second, activations))), torch.cat(targets))
-        ones = [torch.ones_like(h) for h in activations]
-
-        def continued(chosen, starts):
-            """The gradients of the first part for a backward that starts in these activations."""
-            return torch.autograd.grad(chosen, list(first.parameters()), starts, retain_graph=True)
-
-        facts = [one[number] for one in seen.value]
-        seen.that(
-            not any(one["others"] for one in facts),
-            "Only point-to-point messages are allowed here.",
-            mistake(
-                "torch.distributed.pipelining does all of this by itself; here you write the messages.",
-                when=lambda seen: any("pipelining" in one["others"] for one in facts),
-            ),
-            stage="rule",
-        )
-        seen.that(not any(one["unseen"] for one in facts), uncounted, stage="rule")
-        seen.that(all(one["unchanged"] for one in facts), "Your code changed a weight. Don't step here.")
-        front, back = facts[0]["grads"], facts[1]["grads"]
-        stale = "Old gradients were added, or gradients were cleared between micro-batches."
-        seen.that(
-            close(back, wanted[1]),
-            "Rank 1's gradients are not those of the undivided model.",
-            *known,
-            mistake(
-                "The loss has its arguments exchanged: the output of the second part comes first, then the target.",
-                when=lambda seen: close(back, torch.autograd.grad(exchanged, list(second.parameters()))),
-            ),
-            mistake(
-                "You called loss_fn once, for all micro-batches together. It gives the loss of one micro-batch, and "
-                "you need the mean of these losses, which is another number for a loss such as a root.",
-                when=lambda seen: close(back, torch.autograd.grad(together, list(second.parameters()))),
-            ),
-            mistake(
-                "The gradients are n_micro times too large. The loss is the mean over all micro-batches.",
-                when=lambda seen: n_micro > 1 and close(back, [n_micro * grad for grad in wanted[1]]),
-            ),
-            mistake(
-                "Rank 1's parameters have no gradient. Call backward on its loss, so that .grad is filled.",
-                when=lambda seen: all(grad is None for grad in back),
-            ),
-            mistake(
-                stale,
-                when=lambda seen: any(
-                    close(back, torch.autograd.grad(loss / by, list(second.parameters()), retain_graph=True))
-                    for loss in losses
-                    for by in (1, n_micro)
-                ),
-            ),
-        )
-        seen.that(
-            close(front, wanted[0]),
-            "Rank 1 is right, but rank 0 is wrong. You started its backward with something other than the "
-            "gradient received for the same micro-batch (ones, or the gradient of another), or cleared gradients "
-            "in between.",
-            *known,
-            mistake(
-                "Rank 0's parameters got no gradient. Continue backward there with the gradient that rank 1 "
-                "sends back.",
-                when=lambda seen: all(grad is None or not grad.any() for grad in front),
-            ),
-            mistake(
-                "Rank 1 is right, but rank 0 is wrong. You started its backward with ones instead of the "
-                "gradient that rank 1 sends back.",
-                when=lambda seen: any(
-                    close(front, continued(activations, [one / by for one in ones])) for by in (1, n_micro)
-                ),
-            ),
-            mistake(
-                "Rank 1 is right, but rank 0 is wrong. You matched the gradients with the micro-batches in "
-                "reverse order.",
-                when=lambda seen: n_micro > 1 and close(front, continued(activations, arrived[::-1])),
-            ),
-            mistake(
-                "Rank 1 is right, but rank 0 is wrong. You cleared its gradients between micro-batches, so only "
-                "one is left.",
-                when=lambda seen: any(
-                    close(front, continued([h], [start])) for h, start in zip(activations, arrived, strict=True)
-                ),
-            ),
-            mistake(
-                "Rank 1 is right, but rank 0 is wrong. You divided its gradients by n_micro again, but the "
-                "gradient that arrives is already that of the mean.",
-                when=lambda seen: n_micro > 1 and close(front, [grad / n_micro for grad in wanted[0]]),
-            ),
-        )
-
     test("one micro-batch (and four, in the same run): the gradients of the undivided model on both ranks")
     cases = [((2, 4), 1, False, 1), ((2, 4), 4, False, 1)]
     seen = observe_scenario(both_ranks, pipeline_step, cases).expecting(*known)
@@ -341,115 +339,23 @@ with check("two-stage-backward") as test:
 """What the ranks return; old gradients, large activations, several calls."""
 with check("two-stage-backward") as test:
 
-    def judge(seen, number, case, *known):
-        """Judge one case on both ranks."""
+    def judge_with_loss(seen, number, case, *mistakes):
+        """Judge one case on both ranks, then the loss that they return."""
+        judge(seen, number, case, *mistakes)
         hidden, n_micro, _, calls = case
         first, second = halves(hidden)
-        inputs, targets = micro_batches(hidden, n_micro, calls - 1)
-        activations = [first(x) for x in inputs]
-        loss_fn = loss_of(calls)
-        losses = [loss_fn(second(h), y) for h, y in zip(activations, targets, strict=True)]
-        mean = sum(losses) / n_micro
-        wanted = [torch.autograd.grad(mean, list(part.parameters()), retain_graph=True) for part in (first, second)]
-        arrived = torch.autograd.grad(mean, activations, retain_graph=True)
-        exchanged = sum(loss_fn(y, second(h)) for h, y in zip(activations, targets, strict=True)) / n_micro
-        together = loss_fn(torch.cat(list(map(second, activations))), torch.cat(targets))
-        ones = [torch.ones_like(h) for h in activations]
-
-        def continued(chosen, starts):
-            """The gradients of the first part for a backward that starts in these activations."""
-            return torch.autograd.grad(chosen, list(first.parameters()), starts, retain_graph=True)
-
-        facts = [one[number] for one in seen.value]
+        pairs = zip(*micro_batches(hidden, n_micro, calls - 1), strict=True)
+        mean = sum(loss_of(calls)(second(first(x)), y).item() for x, y in pairs) / n_micro
+        front, back = (one[number] for one in seen.value)
         seen.that(
-            not any(one["others"] for one in facts),
-            "Only point-to-point messages are allowed here.",
-            mistake(
-                "torch.distributed.pipelining does all of this by itself; here you write the messages.",
-                when=lambda seen: any("pipelining" in one["others"] for one in facts),
-            ),
-            stage="rule",
-        )
-        seen.that(not any(one["unseen"] for one in facts), uncounted, stage="rule")
-        seen.that(all(one["unchanged"] for one in facts), "Your code changed a weight. Don't step here.")
-        front, back = facts[0]["grads"], facts[1]["grads"]
-        stale = "Old gradients were added, or gradients were cleared between micro-batches."
-        seen.that(
-            close(back, wanted[1]),
-            "Rank 1's gradients are not those of the undivided model.",
-            *known,
-            mistake(
-                "The loss has its arguments exchanged: the output of the second part comes first, then the target.",
-                when=lambda seen: close(back, torch.autograd.grad(exchanged, list(second.parameters()))),
-            ),
-            mistake(
-                "You called loss_fn once, for all micro-batches together. It gives the loss of one micro-batch, and "
-                "you need the mean of these losses, which is another number for a loss such as a root.",
-                when=lambda seen: close(back, torch.autograd.grad(together, list(second.parameters()))),
-            ),
-            mistake(
-                "The gradients are n_micro times too large. The loss is the mean over all micro-batches.",
-                when=lambda seen: n_micro > 1 and close(back, [n_micro * grad for grad in wanted[1]]),
-            ),
-            mistake(
-                "Rank 1's parameters have no gradient. Call backward on its loss, so that .grad is filled.",
-                when=lambda seen: all(grad is None for grad in back),
-            ),
-            mistake(
-                stale,
-                when=lambda seen: any(
-                    close(back, torch.autograd.grad(loss / by, list(second.parameters()), retain_graph=True))
-                    for loss in losses
-                    for by in (1, n_micro)
-                ),
-            ),
-        )
-        seen.that(
-            close(front, wanted[0]),
-            "Rank 1 is right, but rank 0 is wrong. You started its backward with something other than the "
-            "gradient received for the same micro-batch (ones, or the gradient of another), or cleared gradients "
-            "in between.",
-            *known,
-            mistake(
-                "Rank 0's parameters got no gradient. Continue backward there with the gradient that rank 1 "
-                "sends back.",
-                when=lambda seen: all(grad is None or not grad.any() for grad in front),
-            ),
-            mistake(
-                "Rank 1 is right, but rank 0 is wrong. You started its backward with ones instead of the "
-                "gradient that rank 1 sends back.",
-                when=lambda seen: any(
-                    close(front, continued(activations, [one / by for one in ones])) for by in (1, n_micro)
-                ),
-            ),
-            mistake(
-                "Rank 1 is right, but rank 0 is wrong. You matched the gradients with the micro-batches in "
-                "reverse order.",
-                when=lambda seen: n_micro > 1 and close(front, continued(activations, arrived[::-1])),
-            ),
-            mistake(
-                "Rank 1 is right, but rank 0 is wrong. You cleared its gradients between micro-batches, so only "
-                "one is left.",
-                when=lambda seen: any(
-                    close(front, continued([h], [start])) for h, start in zip(activations, arrived, strict=True)
-                ),
-            ),
-            mistake(
-                "Rank 1 is right, but rank 0 is wrong. You divided its gradients by n_micro again, but the "
-                "gradient that arrives is already that of the mean.",
-                when=lambda seen: n_micro > 1 and close(front, [grad / n_micro for grad in wanted[0]]),
-            ),
-        )
-        loss = facts[1]["got"]
-        seen.that(
-            facts[0]["nothing"] and loss is not None and math.isclose(loss, mean.item(), rel_tol=1e-4),
+            front["nothing"] and back["got"] is not None and math.isclose(back["got"], mean, rel_tol=1e-4),
             "Rank 1 must return the mean loss as a float, and rank 0 None.",
         )
 
     test("two micro-batches: rank 1 returns the mean loss, rank 0 None")
     case = ((2, 4), 2, False, 1)
     seen = observe_scenario(both_ranks, pipeline_step, [case]).expecting(*known)
-    judge(seen, 0, case)
+    judge_with_loss(seen, 0, case)
 
     ### BEGIN HIDDEN TESTS
     cases = [((3, 5), 2, True, 1), ((32, 4096), 3, False, 1), ((2, 3, 4), 3, False, 2)]
@@ -459,11 +365,11 @@ with check("two-stage-backward") as test:
 
     test.hidden("old gradients on both ranks")
     seen = observe_scenario(both_ranks, pipeline_step, cases).expecting(*known)
-    judge(seen, 0, cases[0], stale)
+    judge_with_loss(seen, 0, cases[0], stale)
 
     test.hidden("large activations")
-    judge(seen, 1, cases[1])
+    judge_with_loss(seen, 1, cases[1])
 
     test.hidden("two calls in a row; activations of three dimensions; a loss that isn't a mean")
-    judge(seen, 2, cases[2])
+    judge_with_loss(seen, 2, cases[2])
     ### END HIDDEN TESTS
