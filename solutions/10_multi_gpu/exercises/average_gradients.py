@@ -108,6 +108,102 @@ def close(came, expected):
     return isinstance(came, Tensor) and came.shape == expected.shape and torch.allclose(came.double(), expected)
 
 
+def judge(seen, number, case, frozen_too=False):
+    """Judge one case (dtype, the branches that each rank has used, strided) on all ranks.
+
+    number: where in the facts it is. frozen_too: also judge that frozen parameters have no gradient.
+    """
+    dtype, used, strided = case
+    world = len(used)
+    seen.that(
+        not any(one["ddp"] for one in seen.value),
+        "Use only collectives, without DistributedDataParallel.",
+        stage="rule",
+    )
+    facts = [one["cases"][number] for one in seen.value[:world]]
+    names = ["a.weight", "frozen.weight", "b.weight", "c.weight"]
+    start = {name: [numbers((2, 3), k, rank) for rank in range(world)] for k, name in enumerate(names)}
+    mean_start = sum(start["a.weight"]) / world
+    kept = [close(one["weights"][name], start[name][rank]) for rank, one in enumerate(facts) for name in names]
+    seen.that(
+        all(kept),
+        "Your code changed a parameter. Average only gradients.",
+        mistake(
+            "You averaged the parameters, not the gradients.",
+            when=lambda seen: all(close(one["weights"]["a.weight"], mean_start) for one in facts),
+        ),
+    )
+    local = {
+        name: [numbers((2, 3), k, rank) if name[0] in used[rank] else None for rank in range(world)]
+        for k, name in enumerate(names)
+    }
+    frozen = [one["grads"]["frozen.weight"] is None for one in facts]
+    seen.that(all(frozen) or not frozen_too, "Frozen parameters must keep .grad None.")
+    seen.that(
+        all(one["trainable"] == [True, False, True, True] for one in facts),
+        "requires_grad must stay as it is on every parameter.",
+    )
+    for name in ("a.weight", "b.weight", "c.weight"):
+        parts = local[name]
+        total = sum(part for part in parts if part is not None)
+        users = sum(part is not None for part in parts)
+        came = [one["grads"][name] for one in facts]
+
+        def all_close(wrong, came=came):
+            """Whether every gradient that is there is this one."""
+            return all(close(grad, wrong) for grad in came if grad is not None)
+
+        none = [grad is None for grad in came]
+        others = [part for other in ("a.weight", "b.weight", "c.weight") for part in local[other] if other != name]
+        sums = [own + other for own in parts for other in others if own is not None and other is not None]
+        mixed = [wrong / by for wrong in sums for by in (1, 2, world)]
+        seen.that(
+            not any(none) and all_close(total / world),
+            f"The gradient of {name} is not the mean over the ranks.",
+            mistake(
+                "You summed the gradients, because all_reduce adds. Divide by the world size.",
+                when=lambda seen, total=total, users=users: users == world and all_close(total),
+            ),
+            mistake(
+                "You sent a non-contiguous gradient in memory order, but on another rank the same numbers "
+                "have a different order in memory. Make it contiguous first.",
+                when=lambda seen, total=total, came=came: (
+                    strided and any(close(grad, (total / world).t().reshape(2, 3)) for grad in came)
+                ),
+            ),
+            mistake(
+                "You always divide by 2. Use dist.get_world_size().",
+                when=lambda seen, total=total: world > 2 and all_close(total / 2),
+            ),
+            mistake(
+                "A rank without a gradient counts as zeros. Divide by the world size, not by the number of "
+                "ranks that used the parameter.",
+                when=lambda seen, total=total, users=users, none=none: (
+                    users < world and not any(none) and all_close(total / users)
+                ),
+            ),
+            mistake(
+                "A parameter that was unused on one rank has no gradient there afterwards, so the ranks "
+                "would drift apart.",
+                when=lambda seen, total=total, none=none: any(none) and all_close(total / world),
+            ),
+            mistake(
+                "A rank skipped the collective for a parameter without a gradient, so its next call was "
+                "matched with a different parameter of the other rank. Every rank must take part for every "
+                "trainable parameter.",
+                when=lambda seen, came=came, mixed=mixed: any(close(g, m) for g in came for m in mixed),
+            ),
+            mistake(
+                "The gradients are still those of each rank alone, because nothing was averaged.",
+                when=lambda seen, came=came, parts=parts: all(
+                    close(grad, part) for grad, part in zip(came, parts, strict=True) if part is not None
+                ),
+            ),
+        )
+        kinds = {grad.dtype for grad in came}
+        seen.that(kinds == {dtype}, f"The gradients must keep their dtype, {dtype}.", stage="dtype")
+
+
 skipped = (
     "A rank skipped the collective for a parameter without a gradient (or skipped more), and the other waits "
     "forever. Every rank must take part for every trainable parameter."
@@ -131,198 +227,22 @@ known = [
 # %% check="average-gradients" points=1
 """The mean gradient on every rank, even if a rank has not used a branch."""
 with check("average-gradients") as test:
-
-    def judge(seen, case, dtype, used):
-        """Judge one case on all ranks."""
-        world = len(used)
-        seen.that(
-            not any(one["ddp"] for one in seen.value),
-            "Use only collectives, without DistributedDataParallel.",
-            stage="rule",
-        )
-        facts = [one["cases"][case] for one in seen.value]
-        names = ["a.weight", "frozen.weight", "b.weight", "c.weight"]
-        start = {name: [numbers((2, 3), k, rank) for rank in range(world)] for k, name in enumerate(names)}
-        mean_start = sum(start["a.weight"]) / world
-        kept = [close(one["weights"][name], start[name][rank]) for rank, one in enumerate(facts) for name in names]
-        seen.that(
-            all(kept),
-            "Your code changed a parameter. Average only gradients.",
-            mistake(
-                "You averaged the parameters, not the gradients.",
-                when=lambda seen: all(close(one["weights"]["a.weight"], mean_start) for one in facts),
-            ),
-        )
-        local = {
-            name: [numbers((2, 3), k, rank) if name[0] in used[rank] else None for rank in range(world)]
-            for k, name in enumerate(names)
-        }
-        seen.that(
-            all(one["trainable"] == [True, False, True, True] for one in facts),
-            "requires_grad must stay as it is on every parameter.",
-        )
-        for name in ("a.weight", "b.weight", "c.weight"):
-            parts = local[name]
-            total = sum(part for part in parts if part is not None)
-            users = sum(part is not None for part in parts)
-            came = [one["grads"][name] for one in facts]
-
-            def all_close(wrong, came=came):
-                """Whether every gradient that is there is this one."""
-                return all(close(grad, wrong) for grad in came if grad is not None)
-
-            none = [grad is None for grad in came]
-            others = [part for other in ("a.weight", "b.weight", "c.weight") for part in local[other] if other != name]
-            sums = [own + other for own in parts for other in others if own is not None and other is not None]
-            mixed = [wrong / by for wrong in sums for by in (1, 2, world)]
-            seen.that(
-                not any(none) and all_close(total / world),
-                f"The gradient of {name} is not the mean over the ranks.",
-                mistake(
-                    "You summed the gradients, because all_reduce adds. Divide by the world size.",
-                    when=lambda seen, total=total, users=users: users == world and all_close(total),
-                ),
-                mistake(
-                    "You always divide by 2. Use dist.get_world_size().",
-                    when=lambda seen, total=total: world > 2 and all_close(total / 2),
-                ),
-                mistake(
-                    "A rank without a gradient counts as zeros. Divide by the world size, not by the number of "
-                    "ranks that used the parameter.",
-                    when=lambda seen, total=total, users=users, none=none: (
-                        users < world and not any(none) and all_close(total / users)
-                    ),
-                ),
-                mistake(
-                    "A parameter that was unused on one rank has no gradient there afterwards, so the ranks "
-                    "would drift apart.",
-                    when=lambda seen, total=total, none=none: any(none) and all_close(total / world),
-                ),
-                mistake(
-                    "A rank skipped the collective for a parameter without a gradient, so its next call was "
-                    "matched with a different parameter of the other rank. Every rank must take part for every "
-                    "trainable parameter.",
-                    when=lambda seen, came=came, mixed=mixed: any(close(g, m) for g in came for m in mixed),
-                ),
-                mistake(
-                    "The gradients are still those of each rank alone, because nothing was averaged.",
-                    when=lambda seen, came=came, parts=parts: all(
-                        close(grad, part) for grad, part in zip(came, parts, strict=True) if part is not None
-                    ),
-                ),
-            )
-            kinds = {grad.dtype for grad in came}
-            seen.that(kinds == {dtype}, f"The gradients must keep their dtype, {dtype}.", stage="dtype")
-
     test("the ranks have used different branches (and, in the same run, all of them)")
-    used, everything = ["ab", "ac"], ["abc", "abc"]
-    cases = [(torch.float32, used, False), (torch.float32, everything, False)]
+    cases = [(torch.float32, ["ab", "ac"], False), (torch.float32, ["abc", "abc"], False)]
     seen = observe_scenario(averaged, average_gradients, cases).expecting(*known)
-    judge(seen, 0, torch.float32, used)
+    judge(seen, 0, cases[0])
 
     test("two ranks: the mean of the local gradients; parameters untouched")
-    judge(seen, 1, torch.float32, everything)
+    judge(seen, 1, cases[1])
 
 
 # %% check="average-gradients" points=1
 """Frozen parameters, float64, other layouts and worlds, two steps of SGD."""
 with check("average-gradients") as test:
-
-    def judge(seen, case, dtype, used):
-        """Judge one case on all ranks."""
-        world = len(used)
-        seen.that(
-            not any(one["ddp"] for one in seen.value),
-            "Use only collectives, without DistributedDataParallel.",
-            stage="rule",
-        )
-        facts = [one["cases"][case] for one in seen.value[:world]]
-        names = ["a.weight", "frozen.weight", "b.weight", "c.weight"]
-        start = {name: [numbers((2, 3), k, rank) for rank in range(world)] for k, name in enumerate(names)}
-        mean_start = sum(start["a.weight"]) / world
-        kept = [close(one["weights"][name], start[name][rank]) for rank, one in enumerate(facts) for name in names]
-        seen.that(
-            all(kept),
-            "Your code changed a parameter. Average only gradients.",
-            mistake(
-                "You averaged the parameters, not the gradients.",
-                when=lambda seen: all(close(one["weights"]["a.weight"], mean_start) for one in facts),
-            ),
-        )
-        local = {
-            name: [numbers((2, 3), k, rank) if name[0] in used[rank] else None for rank in range(world)]
-            for k, name in enumerate(names)
-        }
-        frozen = [one["grads"]["frozen.weight"] is None for one in facts]
-        seen.that(all(frozen), "Frozen parameters must keep .grad None.")
-        seen.that(
-            all(one["trainable"] == [True, False, True, True] for one in facts),
-            "requires_grad must stay as it is on every parameter.",
-        )
-        for name in ("a.weight", "b.weight", "c.weight"):
-            parts = local[name]
-            total = sum(part for part in parts if part is not None)
-            users = sum(part is not None for part in parts)
-            came = [one["grads"][name] for one in facts]
-
-            def all_close(wrong, came=came):
-                """Whether every gradient that is there is this one."""
-                return all(close(grad, wrong) for grad in came if grad is not None)
-
-            none = [grad is None for grad in came]
-            others = [part for other in ("a.weight", "b.weight", "c.weight") for part in local[other] if other != name]
-            sums = [own + other for own in parts for other in others if own is not None and other is not None]
-            mixed = [wrong / by for wrong in sums for by in (1, 2, world)]
-            seen.that(
-                not any(none) and all_close(total / world),
-                f"The gradient of {name} is not the mean over the ranks.",
-                mistake(
-                    "You summed the gradients, because all_reduce adds. Divide by the world size.",
-                    when=lambda seen, total=total, users=users: users == world and all_close(total),
-                ),
-                mistake(
-                    "You sent a non-contiguous gradient in memory order, but on another rank the same numbers "
-                    "have a different order in memory. Make it contiguous first.",
-                    when=lambda seen, total=total, came=came: any(
-                        close(grad, (total / world).t().reshape(2, 3)) for grad in came
-                    ),
-                ),
-                mistake(
-                    "You always divide by 2. Use dist.get_world_size().",
-                    when=lambda seen, total=total: world > 2 and all_close(total / 2),
-                ),
-                mistake(
-                    "A rank without a gradient counts as zeros. Divide by the world size, not by the number of "
-                    "ranks that used the parameter.",
-                    when=lambda seen, total=total, users=users, none=none: (
-                        users < world and not any(none) and all_close(total / users)
-                    ),
-                ),
-                mistake(
-                    "A parameter that was unused on one rank has no gradient there afterwards, so the ranks "
-                    "would drift apart.",
-                    when=lambda seen, total=total, none=none: any(none) and all_close(total / world),
-                ),
-                mistake(
-                    "A rank skipped the collective for a parameter without a gradient, so its next call was "
-                    "matched with a different parameter of the other rank. Every rank must take part for every "
-                    "trainable parameter.",
-                    when=lambda seen, came=came, mixed=mixed: any(close(g, m) for g in came for m in mixed),
-                ),
-                mistake(
-                    "The gradients are still those of each rank alone, because nothing was averaged.",
-                    when=lambda seen, came=came, parts=parts: all(
-                        close(grad, part) for grad, part in zip(came, parts, strict=True) if part is not None
-                    ),
-                ),
-            )
-            kinds = {grad.dtype for grad in came}
-            seen.that(kinds == {dtype}, f"The gradients must keep their dtype, {dtype}.", stage="dtype")
-
     test("a frozen parameter keeps .grad None")
-    used = ["abc", "ab"]
-    seen = observe_scenario(averaged, average_gradients, [(torch.float32, used, False)]).expecting(*known)
-    judge(seen, 0, torch.float32, used)
+    case = (torch.float32, ["abc", "ab"], False)
+    seen = observe_scenario(averaged, average_gradients, [case]).expecting(*known)
+    judge(seen, 0, case, frozen_too=True)
 
     ### BEGIN HIDDEN TESTS
     def trained(average, cases):
@@ -360,10 +280,10 @@ with check("average-gradients") as test:
         (torch.float32, ["ab", "cb", "c"], True),
     ]
     seen = observe_scenario(trained, average_gradients, cases).expecting(*known)
-    for number, (dtype, used, _) in enumerate(cases):
+    for number, case in enumerate(cases):
         if number == 1:
             test.hidden("float64; gradients that are not contiguous")
-        judge(seen, number, dtype, used)
+        judge(seen, number, case, frozen_too=True)
 
     test.hidden("float64 gradients that float32 cannot hold")
     exact = [isinstance(one["large"], Tensor) and one["large"].item() == 16777225.0 for one in seen.value]
@@ -388,5 +308,5 @@ with check("average-gradients") as test:
         seen.that(equal and same, f"After two steps {name} differs from the result of a single process.")
 
     test.hidden("a world of one")
-    judge(seen, len(cases), torch.float32, ["abc"])
+    judge(seen, len(cases), (torch.float32, ["abc"], False), frozen_too=True)
     ### END HIDDEN TESTS

@@ -103,6 +103,65 @@ def accuracy_of(indices):
     return sum(map(is_right, indices)) / max(1, len(indices))
 
 
+def evaluated_once(accuracy, n, batch_size):
+    """Evaluate on this rank: what it got, how many samples it predicted, at most how many at a time."""
+    predicted = []
+
+    def predict(x):
+        """The labels of these samples where `is_right` says so, wrong ones elsewhere."""
+        numbers = x[:, 0].long()
+        predicted.append(len(numbers))
+        wrong = (numbers == 0) | (numbers % 4 == 3) | (numbers > 8)
+        return (numbers + wrong) % 3
+
+    try:
+        got = accuracy(predict, Samples(n), batch_size)
+        refused = False
+    except ValueError:
+        if n:
+            raise
+        got, refused = None, True
+    facts = {"got": plain(got), "is float": isinstance(got, float), "refused": refused}
+    return facts | {"predicted": sum(predicted), "largest": max(predicted, default=0)}
+
+
+def judge(seen, case, n, world):
+    """Judge the accuracy over n samples on all ranks; case: where in the facts it is."""
+    got = [facts[case]["got"] for facts in seen.value]
+    truth = accuracy_of(range(n))
+    near = [isinstance(value, float) and math.isclose(value, truth, rel_tol=1e-6) for value in got]
+    padded = [i % n for i in range(math.ceil(n / world) * world)]
+    shares = [accuracy_of(range(rank, n, world)) for rank in range(world)]
+    blocks = [accuracy_of(part.tolist()) for part in torch.arange(n).tensor_split(world)]
+
+    def all_near(wrong):
+        """Whether every rank got this."""
+        return all(isinstance(v, float) and math.isclose(v, wrong, rel_tol=1e-6) for v in got)
+
+    none = [value is None for value in got]
+    seen.that(
+        all(near),
+        "The result is not the accuracy over the whole dataset.",
+        mistake(
+            "Only one rank has the right result, but all ranks need it.",
+            when=lambda seen: any(near) or (any(none) and not all(none)),
+        ),
+        mistake(
+            "Your code counts repeated samples twice, because DistributedSampler pads to equal shares.",
+            when=lambda seen: all_near(accuracy_of(padded)),
+        ),
+        mistake(
+            "Your code leaves out samples (by drop_last or integer division).",
+            when=lambda seen: all_near(accuracy_of(range(n // world * world))),
+        ),
+        mistake(
+            "You averaged the ranks' accuracies, but their shares have different sizes.",
+            when=lambda seen: all_near(sum(shares) / world) or all_near(sum(blocks) / world),
+        ),
+        mistake("The function returned nothing. It must return the accuracy.", when=lambda seen: all(none)),
+    )
+
+
 known = [
     mistake(
         "One rank waits in a collective that the other rank never reaches. Every rank must make the same calls, "
@@ -120,70 +179,15 @@ with check("exact-evaluation") as test:
         """Evaluate on so many ranks, for each (n, batch size): what each rank got, how many samples it predicted."""
 
         def on_rank(rank, world):
-            facts = []
-            for n, batch_size in cases:
-                predicted = []
-
-                def predict(x, predicted=predicted):
-                    numbers = x[:, 0].long()
-                    predicted.append(len(numbers))
-                    wrong = (numbers == 0) | (numbers % 4 == 3) | (numbers > 8)
-                    return (numbers + wrong) % 3
-
-                try:
-                    got = accuracy(predict, Samples(n), batch_size)
-                    refused = False
-                except ValueError:
-                    if n:
-                        raise
-                    got, refused = None, True
-                facts.append({"got": plain(got), "is float": isinstance(got, float), "refused": refused})
-                facts[-1] |= {"predicted": sum(predicted), "largest": max(predicted, default=0)}
-            return facts
+            return [evaluated_once(accuracy, n, batch_size) for n, batch_size in cases]
 
         return run_on_ranks(on_rank, world=world, stall=1.0 + 0.6 * len(cases))
 
-    def judge(seen, case, n, batch_size, world):
-        """Judge the accuracy of one case on all ranks."""
-        got = [facts[case]["got"] for facts in seen.value]
-        truth = accuracy_of(range(n))
-        near = [isinstance(value, float) and math.isclose(value, truth, rel_tol=1e-6) for value in got]
-        padded = [i % n for i in range(math.ceil(n / world) * world)]
-        shares = [accuracy_of(range(rank, n, world)) for rank in range(world)]
-        blocks = [accuracy_of(part.tolist()) for part in torch.arange(n).tensor_split(world)]
-
-        def all_near(wrong):
-            return all(isinstance(v, float) and math.isclose(v, wrong, rel_tol=1e-6) for v in got)
-
-        none = [value is None for value in got]
-        seen.that(
-            all(near),
-            "The result is not the accuracy over the whole dataset.",
-            mistake(
-                "Only one rank has the right result, but all ranks need it.",
-                when=lambda seen: any(near) or (any(none) and not all(none)),
-            ),
-            mistake(
-                "Your code counts repeated samples twice, because DistributedSampler pads to equal shares.",
-                when=lambda seen: all_near(accuracy_of(padded)),
-            ),
-            mistake(
-                "Your code leaves out samples (by drop_last or integer division).",
-                when=lambda seen: all_near(accuracy_of(range(n // world * world))),
-            ),
-            mistake(
-                "You averaged the ranks' accuracies, but their shares have different sizes.",
-                when=lambda seen: all_near(sum(shares) / world) or all_near(sum(blocks) / world),
-            ),
-            mistake("The function returned nothing. It must return the accuracy.", when=lambda seen: all(none)),
-        )
-        work = [facts[case]["predicted"] for facts in seen.value]
-        alone = "Every rank predicted the whole dataset, so the work is not shared."
-        seen.that(min(work) < n, alone, stage="rule")
-
     test("11 samples on 2 ranks: the accuracy that one process would find")
     seen = observe_scenario(evaluated, distributed_accuracy, 2, [(11, 4)]).expecting(*known)
-    judge(seen, 0, 11, 4, 2)
+    judge(seen, 0, 11, 2)
+    work = [facts[0]["predicted"] for facts in seen.value]
+    seen.that(min(work) < 11, "Every rank predicted the whole dataset, so the work is not shared.", stage="rule")
 
 
 # %% check="exact-evaluation" points=1
@@ -227,64 +231,16 @@ with check("exact-evaluation") as test:
 
             for n, batch_size in cases:
                 sent.clear()
-                predicted = []
-
-                def predict(x, predicted=predicted):
-                    numbers = x[:, 0].long()
-                    predicted.append(len(numbers))
-                    wrong = (numbers == 0) | (numbers % 4 == 3) | (numbers > 8)
-                    return (numbers + wrong) % 3
-
-                watching = noting_operations(note, frozenset(["c10d"])) if n > 40 else contextlib.nullcontext()
-                try:
-                    with watching:
-                        got = accuracy(predict, Samples(n), batch_size)
-                    refused = False
-                except ValueError:
-                    if n:
-                        raise
-                    got, refused = None, True
-                facts.append({"got": plain(got), "is float": isinstance(got, float), "refused": refused})
-                facts[-1] |= {"predicted": sum(predicted), "largest": max(predicted, default=0)}
+                with noting_operations(note, frozenset(["c10d"])) if n > 40 else contextlib.nullcontext():
+                    facts.append(evaluated_once(accuracy, n, batch_size))
                 facts[-1] |= {"sent": list(sent), "counted": counted}
             return facts
 
         return run_on_ranks(on_rank, world=world, stall=1.0 + 0.6 * len(cases))
 
-    def judge(seen, case, n, batch_size, world):
-        """Judge one case on all ranks."""
-        got = [facts[case]["got"] for facts in seen.value]
-        truth = accuracy_of(range(n))
-        near = [isinstance(value, float) and math.isclose(value, truth, rel_tol=1e-6) for value in got]
-        padded = [i % n for i in range(math.ceil(n / world) * world)]
-        shares = [accuracy_of(range(rank, n, world)) for rank in range(world)]
-        blocks = [accuracy_of(part.tolist()) for part in torch.arange(n).tensor_split(world)]
-
-        def all_near(wrong):
-            return all(isinstance(v, float) and math.isclose(v, wrong, rel_tol=1e-6) for v in got)
-
-        none = [value is None for value in got]
-        seen.that(
-            all(near),
-            "The result is not the accuracy over the whole dataset.",
-            mistake(
-                "Only one rank has the right result, but all ranks need it.",
-                when=lambda seen: any(near) or (any(none) and not all(none)),
-            ),
-            mistake(
-                "Your code counts repeated samples twice, because DistributedSampler pads to equal shares.",
-                when=lambda seen: all_near(accuracy_of(padded)),
-            ),
-            mistake(
-                "Your code leaves out samples (by drop_last or integer division).",
-                when=lambda seen: all_near(accuracy_of(range(n // world * world))),
-            ),
-            mistake(
-                "You averaged the ranks' accuracies, but their shares have different sizes.",
-                when=lambda seen: all_near(sum(shares) / world) or all_near(sum(blocks) / world),
-            ),
-            mistake("The function returned nothing. It must return the accuracy.", when=lambda seen: all(none)),
-        )
+    def judge_fully(seen, case, n, batch_size, world):
+        """Judge the accuracy of one case on all ranks, and how they shared the work."""
+        judge(seen, case, n, world)
         seen.that(all(facts[case]["is float"] for facts in seen.value), "Return a Python float.", stage="type")
         work = [facts[case]["predicted"] for facts in seen.value]
         seen.that(
@@ -301,7 +257,7 @@ with check("exact-evaluation") as test:
 
     test("12 samples on 2 ranks: the work is shared")
     seen = observe_scenario(evaluated, distributed_accuracy, 2, [(12, 5)]).expecting(*known)
-    judge(seen, 0, 12, 5, 2)
+    judge_fully(seen, 0, 12, 5, 2)
 
     ### BEGIN HIDDEN TESTS
     test.hidden("an empty dataset raises ValueError on every rank; then batches of 1, and larger than the share")
@@ -312,8 +268,8 @@ with check("exact-evaluation") as test:
     seen.that(all(refused), "An empty dataset must raise ValueError on every rank.", stage="raised")
 
     test.hidden("batch sizes of 1 and larger than the share")
-    judge(seen, 1, 7, 1, 2)
-    judge(seen, 2, 7, 64, 2)
+    judge_fully(seen, 1, 7, 1, 2)
+    judge_fully(seen, 2, 7, 64, 2)
 
     test.hidden("three ranks (and, in the same run, one sample for all of them, and 41 samples)")
     seen = observe_scenario(evaluated, distributed_accuracy, 3, [(10, 3), (11, 2), (1, 4), (41, 16)]).expecting(
@@ -328,14 +284,14 @@ with check("exact-evaluation") as test:
         ),
         *known,
     )
-    judge(seen, 0, 10, 3, 3)
-    judge(seen, 1, 11, 2, 3)
+    judge_fully(seen, 0, 10, 3, 3)
+    judge_fully(seen, 1, 11, 2, 3)
 
     test.hidden("one sample on three ranks: two have none")
-    judge(seen, 2, 1, 4, 3)
+    judge_fully(seen, 2, 1, 4, 3)
 
     test.hidden("the ranks' counts are added exactly")
-    judge(seen, 3, 41, 16, 3)
+    judge_fully(seen, 3, 41, 16, 3)
 
     def is_count(dtype, numbers):
         """Whether these numbers, in a dtype with too few of them, are counts: labels and flags end at 2, and come in

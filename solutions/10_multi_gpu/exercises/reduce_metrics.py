@@ -86,6 +86,74 @@ def like(got, expected):
     )
 
 
+def reduced_once(reduce, metrics):
+    """Reduce on this rank: what it got, of which types, and whether the argument is unchanged."""
+    given = dict(metrics)
+    got = reduce(given)
+    facts = {"got": None, "kinds": None, "unchanged": repr(given) == repr(metrics)}
+    if isinstance(got, dict):
+        kinds = sorted({type(value).__name__ for value in got.values()})
+        facts |= {"got": {name: plain(value) for name, value in got.items()}, "kinds": kinds}
+    return facts
+
+
+def judge(seen, case, given, *more):
+    """Judge what all ranks got for these dicts; `more` are mistakes about the means that come before the others.
+
+    case: where in the facts they are.
+    """
+    facts = [one[case] for one in seen.value]
+    got = [one["got"] for one in facts]
+    names = sorted({name for one in given for name in one})
+    values = {name: [one[name] for one in given if name in one] for name in names}
+    truth = {name: mean_of(found) for name, found in values.items()}
+    right = [like(one, truth) for one in got]
+    are_dicts = [isinstance(one, dict) for one in got]
+    seen.that(all(are_dicts) or any(right), "Return a dict on every rank.", stage="type")
+    seen.that(
+        all(right) or not any(right),
+        "Only some ranks return the result, but all ranks need it.",
+        mistake(
+            "A rank left out a metric that only another rank has. The result must be the same on all ranks.",
+            when=lambda seen: all(set(own) <= set(one) for one, own in zip(got, given, strict=True)) and any(given),
+        ),
+    )
+
+    def all_like(wrong):
+        """Whether every rank got this."""
+        return all(like(one, wrong) for one in got)
+
+    places = [[one[name] for one in given for name in list(one)[k : k + 1]] for k in range(max(map(len, given)))]
+    mixed = all(
+        like(one, {name: mean_of(places[k]) for k, name in enumerate(own)}) for one, own in zip(got, given, strict=True)
+    )
+    rounded = {name: torch.tensor(found, dtype=torch.float32).mean().item() for name, found in values.items()}
+    missing = set(truth) - {name for one in got for name in one}
+    seen.that(
+        all(right),
+        "The result is not the mean over the ranks that have the metric.",
+        *more,
+        mistake(
+            "You added values of different metrics, because collectives are matched by order, not by name. "
+            "Sort the names.",
+            when=lambda seen: mixed,
+        ),
+        mistake(
+            "You summed the values instead of averaging them.",
+            when=lambda seen: all_like({name: sum(found) for name, found in values.items()}),
+        ),
+        mistake(
+            "If only some ranks have a metric, divide by their number, not by the world size.",
+            when=lambda seen: all_like({name: sum(found) / len(given) for name, found in values.items()}),
+        ),
+        mistake("You dropped metrics that not every rank has.", when=lambda seen: bool(missing)),
+        mistake(
+            "float32 cannot hold the value: use float64 (torch.tensor(x) is float32).",
+            when=lambda seen: all_like(rounded),
+        ),
+    )
+
+
 known = [
     mistake(
         "The ranks made different numbers of collective calls, or passed tensors of different sizes to one "
@@ -108,70 +176,9 @@ with check("reduce-metrics") as test:
         """Reduce on two or three ranks, each case a list of one dict for each rank: what each rank got."""
 
         def on_rank(rank, world):
-            facts = []
-            for case in cases:
-                given = dict(case[rank])
-                got = reduce(given)
-                unchanged = repr(given) == repr(case[rank])
-                facts.append({"got": None, "kinds": None, "unchanged": unchanged})
-                if isinstance(got, dict):
-                    kinds = sorted({type(value).__name__ for value in got.values()})
-                    facts[-1] |= {"got": {name: plain(value) for name, value in got.items()}, "kinds": kinds}
-            return facts
+            return [reduced_once(reduce, case[rank]) for case in cases]
 
         return run_on_ranks(on_rank, world=len(cases[0]), stall=1.0 + 0.6 * len(cases))
-
-    def judge(seen, case, given):
-        """Judge what all ranks got for these dicts."""
-        facts = [one[case] for one in seen.value]
-        got = [one["got"] for one in facts]
-        names = sorted({name for one in given for name in one})
-        values = {name: [one[name] for one in given if name in one] for name in names}
-        truth = {name: mean_of(found) for name, found in values.items()}
-        right = [like(one, truth) for one in got]
-        are_dicts = [isinstance(one, dict) for one in got]
-        seen.that(all(are_dicts) or any(right), "Return a dict on every rank.", stage="type")
-        seen.that(
-            all(right) or not any(right),
-            "Only some ranks return the result, but all ranks need it.",
-            mistake(
-                "A rank left out a metric that only another rank has. The result must be the same on all ranks.",
-                when=lambda seen: all(set(own) <= set(one) for one, own in zip(got, given, strict=True)) and any(given),
-            ),
-        )
-
-        def all_like(wrong):
-            return all(like(one, wrong) for one in got)
-
-        places = [[one[name] for one in given for name in list(one)[k : k + 1]] for k in range(max(map(len, given)))]
-        mixed = all(
-            like(one, {name: mean_of(places[k]) for k, name in enumerate(own)})
-            for one, own in zip(got, given, strict=True)
-        )
-        rounded = {name: torch.tensor(found, dtype=torch.float32).mean().item() for name, found in values.items()}
-        missing = set(truth) - {name for one in got for name in one}
-        seen.that(
-            all(right),
-            "The result is not the mean over the ranks that have the metric.",
-            mistake(
-                "You added values of different metrics, because collectives are matched by order, not by name. "
-                "Sort the names.",
-                when=lambda seen: mixed,
-            ),
-            mistake(
-                "You summed the values instead of averaging them.",
-                when=lambda seen: all_like({name: sum(found) for name, found in values.items()}),
-            ),
-            mistake(
-                "If only some ranks have a metric, divide by their number, not by the world size.",
-                when=lambda seen: all_like({name: sum(found) / len(given) for name, found in values.items()}),
-            ),
-            mistake("You dropped metrics that not every rank has.", when=lambda seen: bool(missing)),
-            mistake(
-                "float32 cannot hold the value: use float64 (torch.tensor(x) is float32).",
-                when=lambda seen: all_like(rounded),
-            ),
-        )
 
     test("the same names on both ranks (and, in the same run, in another order on rank 1)")
     alike = [{"acc": 0.5, "loss": 3.0}, {"acc": 0.75, "loss": 2.0}]
@@ -210,69 +217,15 @@ with check("reduce-metrics") as test:
             dist.all_reduce, dist.broadcast_object_list = noting, one_order_for_all
             for case in cases:
                 handed.clear()
-                given = dict(case[rank])
-                got = reduce(given)
-                unchanged = repr(given) == repr(case[rank])
-                facts.append({"got": None, "kinds": None, "unchanged": unchanged, "handed": list(handed)})
-                if isinstance(got, dict):
-                    kinds = sorted({type(value).__name__ for value in got.values()})
-                    facts[-1] |= {"got": {name: plain(value) for name, value in got.items()}, "kinds": kinds}
+                facts.append(reduced_once(reduce, case[rank]) | {"handed": list(handed)})
             return facts
 
         return run_on_ranks(on_rank, world=len(cases[0]), stall=1.0 + 0.6 * len(cases))
 
-    def judge(seen, case, given, *more):
-        """Judge what all ranks got for these dicts."""
-        facts = [one[case] for one in seen.value]
-        got = [one["got"] for one in facts]
-        names = sorted({name for one in given for name in one})
-        values = {name: [one[name] for one in given if name in one] for name in names}
-        truth = {name: mean_of(found) for name, found in values.items()}
-        right = [like(one, truth) for one in got]
-        are_dicts = [isinstance(one, dict) for one in got]
-        seen.that(all(are_dicts) or any(right), "Return a dict on every rank.", stage="type")
-        seen.that(
-            all(right) or not any(right),
-            "Only some ranks return the result, but all ranks need it.",
-            mistake(
-                "A rank left out a metric that only another rank has. The result must be the same on all ranks.",
-                when=lambda seen: all(set(own) <= set(one) for one, own in zip(got, given, strict=True)) and any(given),
-            ),
-        )
-
-        def all_like(wrong):
-            return all(like(one, wrong) for one in got)
-
-        places = [[one[name] for one in given for name in list(one)[k : k + 1]] for k in range(max(map(len, given)))]
-        mixed = all(
-            like(one, {name: mean_of(places[k]) for k, name in enumerate(own)})
-            for one, own in zip(got, given, strict=True)
-        )
-        rounded = {name: torch.tensor(found, dtype=torch.float32).mean().item() for name, found in values.items()}
-        missing = set(truth) - {name for one in got for name in one}
-        seen.that(
-            all(right),
-            "The result is not the mean over the ranks that have the metric.",
-            *more,
-            mistake(
-                "You added values of different metrics, because collectives are matched by order, not by name. "
-                "Sort the names.",
-                when=lambda seen: mixed,
-            ),
-            mistake(
-                "You summed the values instead of averaging them.",
-                when=lambda seen: all_like({name: sum(found) for name, found in values.items()}),
-            ),
-            mistake(
-                "If only some ranks have a metric, divide by their number, not by the world size.",
-                when=lambda seen: all_like({name: sum(found) / len(given) for name, found in values.items()}),
-            ),
-            mistake("You dropped metrics that not every rank has.", when=lambda seen: bool(missing)),
-            mistake(
-                "float32 cannot hold the value: use float64 (torch.tensor(x) is float32).",
-                when=lambda seen: all_like(rounded),
-            ),
-        )
+    def judge_fully(seen, case, given, *more):
+        """Judge what all ranks got for these dicts, how it is sorted, its types, and that the argument is unchanged."""
+        judge(seen, case, given, *more)
+        facts, names = [one[case] for one in seen.value], sorted({name for one in given for name in one})
         ordered = all(list(one["got"]) == names and set(one["kinds"]) <= {"float"} for one in facts)
         seen.that(ordered, "The result must be sorted by name, as plain floats.", stage="type")
         seen.that(all(one["unchanged"] for one in facts), "Your code changed the argument.", stage="arguments")
@@ -287,7 +240,7 @@ with check("reduce-metrics") as test:
         "0.0 is a value like any other: ask whether the name is there (name in one), not whether its value is true.",
         when=lambda seen: all(one[0]["got"] == {"acc": 0.5, "loss": 0.875} for one in seen.value),
     )
-    judge(seen, 0, given, zero)
+    judge_fully(seen, 0, given, zero)
 
     test("forty metrics, on each rank inserted in another order")
     means = {name: (value - 2 * value) / 2 for name, value in many.items()}
@@ -302,7 +255,7 @@ with check("reduce-metrics") as test:
         "Even the order of a set depends on how it was filled. Sort the names.",
         when=lambda seen: all(permuted(one[1]["got"]) for one in seen.value),
     )
-    judge(seen, 1, turned, unsorted)
+    judge_fully(seen, 1, turned, unsorted)
     handed = [[case["handed"] for case in one[1:]] for one in seen.value]
     seen.that(
         all(first == other or "names from one rank" in first for first, other in handed),
@@ -324,15 +277,15 @@ with check("reduce-metrics") as test:
     alone = [{"steps": 7.0, "zeta": -3.0}, {"steps": 4.0, "alpha": 0.0}, {"steps": 1.5}]
     cases = [different, three, on_one, nowhere, precise, bounds, alone]
     seen = observe_scenario(reduced, reduce_metrics, cases).expecting(*known)
-    judge(seen, 0, different)
-    judge(seen, 1, three)
+    judge_fully(seen, 0, different)
+    judge_fully(seen, 1, three)
 
     test.hidden("empty on two ranks; empty on all")
-    judge(seen, 2, on_one)
-    judge(seen, 3, nowhere)
+    judge_fully(seen, 2, on_one)
+    judge_fully(seen, 3, nowhere)
 
     test.hidden("float64, nan and inf; metrics that only one rank has")
-    judge(seen, 4, precise)
-    judge(seen, 5, bounds)
-    judge(seen, 6, alone)
+    judge_fully(seen, 4, precise)
+    judge_fully(seen, 5, bounds)
+    judge_fully(seen, 6, alone)
     ### END HIDDEN TESTS

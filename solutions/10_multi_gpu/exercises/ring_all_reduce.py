@@ -136,6 +136,86 @@ uncounted = (
     "The check counts messages that are sent in the call itself: not in another thread or process, and not below "
     "torch's modes. Do all the work in the call."
 )
+
+
+def judge(seen, facts, case, world):
+    """Judge the facts of one case on all ranks."""
+    shape, dtype, _ = case
+    n, chunk = math.prod(shape), math.ceil(math.prod(shape) / world)
+    start = [tensor_of(case, rank)[1].flatten() for rank in range(world)]
+    thin = slice(None) if n < 1000 else slice(None, None, 997)
+    wanted = sum(start)[thin]
+    came = [one["t"] for one in facts]
+    near = 16 * torch.finfo(dtype).eps if dtype.is_floating_point else 0
+    right = torch.stack([torch.isclose(one, wanted, rtol=near, atol=0) for one in came])
+    partial = torch.stack(came)[~right] < 0.97 * wanted.expand_as(right)[~right]
+    untouched = [torch.equal(one, own[thin]) for one, own in zip(came, start, strict=True)]
+    seen.that(
+        not any(one["others"] for one in facts),
+        "Only point-to-point messages are allowed.",
+        stage="rule",
+    )
+    seen.that(not any(one["unseen"] for one in facts), uncounted, stage="rule")
+    seen.that(
+        bool(right.all()),
+        "Parts of the result are wrong, because the chunk indices of the two phases do not fit together.",
+        mistake(
+            "You sent whole tensors around the ring, and the sums are wrong. Cut the tensor into `world` "
+            "chunks, and pass on one chunk in each step.",
+            when=lambda seen: n > world and all(set(one["sizes"]) == {n * dtype.itemsize} for one in facts),
+        ),
+        mistake(
+            "t itself must change (also if it is not contiguous): work on a copy and copy back into t.",
+            when=lambda seen: n > 0 and all(untouched),
+        ),
+        mistake(
+            "Digits were lost on the way. The messages and the sums must have the dtype of t.",
+            when=lambda seen: (
+                dtype != torch.float32 and all(torch.allclose(one.double(), wanted.double(), rtol=1e-4) for one in came)
+            ),
+        ),
+        mistake(
+            "This t is not contiguous. Flatten its elements with reshape(-1), not the memory in which they are stored.",
+            when=lambda seen: case[2] != "plain",
+        ),
+        mistake(
+            "The last elements are wrong, because the number of elements is not divisible by the world size.",
+            when=lambda seen: n % world != 0 and bool(right[:, : n // world * world].all()),
+        ),
+        mistake(
+            "Each rank has only one complete chunk, because the second phase (all-gather) is missing.",
+            when=lambda seen: right.sum(0).tolist() == [1] * n and bool(right.any(1).all() and partial.all()),
+        ),
+        mistake(
+            "Some ranks have the sum and others don't.",
+            when=lambda seen: bool(right.all(1).any()),
+        ),
+    )
+    seen.that(all(one["outside"] for one in facts), "Your code changed memory outside t.", stage="aliasing")
+    seen.that(
+        all(set(one["to"]) <= {(rank + 1) % world} for rank, one in enumerate(facts)),
+        "A rank sent messages to ranks other than its right neighbour.",
+        stage="rule",
+    )
+    most = 2 * (world - 1) * max(chunk, n / world + 1) * dtype.itemsize
+    seen.that(
+        max(sum(one["sizes"]) for one in facts) <= most,
+        "You sent too much. 2 (world - 1) chunks of numel / world elements are enough.",
+        mistake(
+            "Your chunks have the right number of elements, but their dtype is larger than t's, so you sent more "
+            "bytes than necessary. Send chunks of t's dtype.",
+            when=lambda seen: all(one["elements"] * dtype.itemsize <= most for one in facts),
+        ),
+        mistake(
+            "You sent too much, because whole tensors went around the ring. Send one chunk per step.",
+            when=lambda seen: all(set(one["sizes"]) == {n * dtype.itemsize} for one in facts),
+        ),
+        stage="rule",
+    )
+    same = [torch.equal(one["t"], came[0]) and one["sum"] == facts[0]["sum"] for one in facts]
+    seen.that(all(same), "The ranks' results differ in their last bits, but every rank must have the same bytes.")
+
+
 known = [
     mistake(
         "The ranks wait for each other forever. Gloo's send returns only when the partner receives, but every "
@@ -184,169 +264,20 @@ known = [
 # %% check="ring-all-reduce" points=2
 """The sum in place on all ranks; messages go only to the right neighbour, one chunk at a time."""
 with check("ring-all-reduce") as test:
-
-    def judge(seen, number, case, world):
-        """Judge one case on all ranks."""
-        facts = [one[number] for one in seen.value]
-        shape, dtype, _ = case
-        n, chunk = math.prod(shape), math.ceil(math.prod(shape) / world)
-        start = [tensor_of(case, rank)[1].flatten() for rank in range(world)]
-        thin = slice(None) if n < 1000 else slice(None, None, 997)
-        wanted = sum(start)[thin]
-        came = [one["t"] for one in facts]
-        near = 16 * torch.finfo(dtype).eps if dtype.is_floating_point else 0
-        right = torch.stack([torch.isclose(one, wanted, rtol=near, atol=0) for one in came])
-        partial = torch.stack(came)[~right] < 0.97 * wanted.expand_as(right)[~right]
-        untouched = [torch.equal(one, own[thin]) for one, own in zip(came, start, strict=True)]
-        seen.that(
-            not any(one["others"] for one in facts),
-            "Only point-to-point messages are allowed.",
-            stage="rule",
-        )
-        seen.that(not any(one["unseen"] for one in facts), uncounted, stage="rule")
-        seen.that(
-            bool(right.all()),
-            "Parts of the result are wrong, because the chunk indices of the two phases do not fit together.",
-            mistake(
-                "You sent whole tensors around the ring, and the sums are wrong. Cut the tensor into `world` "
-                "chunks, and pass on one chunk in each step.",
-                when=lambda seen: n > world and all(set(one["sizes"]) == {n * dtype.itemsize} for one in facts),
-            ),
-            mistake(
-                "t itself must change (also if it is not contiguous): work on a copy and copy back into t.",
-                when=lambda seen: n > 0 and all(untouched),
-            ),
-            mistake(
-                "The last elements are wrong, because the number of elements is not divisible by the world size.",
-                when=lambda seen: n % world != 0 and bool(right[:, : n // world * world].all()),
-            ),
-            mistake(
-                "Each rank has only one complete chunk, because the second phase (all-gather) is missing.",
-                when=lambda seen: right.sum(0).tolist() == [1] * n and bool(right.any(1).all() and partial.all()),
-            ),
-            mistake(
-                "Some ranks have the sum and others don't.",
-                when=lambda seen: bool(right.all(1).any()),
-            ),
-        )
-        seen.that(all(one["outside"] for one in facts), "Your code changed memory outside t.", stage="aliasing")
-        seen.that(
-            all(set(one["to"]) <= {(rank + 1) % world} for rank, one in enumerate(facts)),
-            "A rank sent messages to ranks other than its right neighbour.",
-            stage="rule",
-        )
-        most = 2 * (world - 1) * max(chunk, n / world + 1) * dtype.itemsize
-        seen.that(
-            max(sum(one["sizes"]) for one in facts) <= most,
-            "You sent too much. 2 (world - 1) chunks of numel / world elements are enough.",
-            mistake(
-                "Your chunks have the right number of elements, but their dtype is larger than t's, so you sent more "
-                "bytes than necessary. Send chunks of t's dtype.",
-                when=lambda seen: all(one["elements"] * dtype.itemsize <= most for one in facts),
-            ),
-            mistake(
-                "You sent too much, because whole tensors went around the ring. Send one chunk per step.",
-                when=lambda seen: all(set(one["sizes"]) == {n * dtype.itemsize} for one in facts),
-            ),
-            stage="rule",
-        )
-        same = [torch.equal(one["t"], came[0]) and one["sum"] == facts[0]["sum"] for one in facts]
-        seen.that(all(same), "The ranks' results differ in their last bits, but every rank must have the same bytes.")
-
     test("two ranks, 8 numbers")
     case = ((8,), torch.float32, "plain")
     seen = observe_scenario(reduced, ring_all_reduce, 2, [case]).expecting(*known)
-    judge(seen, 0, case, 2)
+    judge(seen, [one[0] for one in seen.value], case, 2)
 
     test("three ranks, 12 numbers")
     case = ((12,), torch.float32, "plain")
     seen = observe_scenario(reduced, ring_all_reduce, 3, [case]).expecting(*known)
-    judge(seen, 0, case, 3)
+    judge(seen, [one[0] for one in seen.value], case, 3)
 
 
 # %% check="ring-all-reduce" points=1
 """Any number of elements, any shape, dtype and layout; four ranks, and one."""
 with check("ring-all-reduce") as test:
-
-    def judge(seen, facts, case, world):
-        """Judge the facts of one case on all ranks."""
-        shape, dtype, _ = case
-        n, chunk = math.prod(shape), math.ceil(math.prod(shape) / world)
-        start = [tensor_of(case, rank)[1].flatten() for rank in range(world)]
-        thin = slice(None) if n < 1000 else slice(None, None, 997)
-        wanted = sum(start)[thin]
-        came = [one["t"] for one in facts]
-        near = 16 * torch.finfo(dtype).eps if dtype.is_floating_point else 0
-        right = torch.stack([torch.isclose(one, wanted, rtol=near, atol=0) for one in came])
-        partial = torch.stack(came)[~right] < 0.97 * wanted.expand_as(right)[~right]
-        untouched = [torch.equal(one, own[thin]) for one, own in zip(came, start, strict=True)]
-        seen.that(
-            not any(one["others"] for one in facts),
-            "Only point-to-point messages are allowed.",
-            stage="rule",
-        )
-        seen.that(not any(one["unseen"] for one in facts), uncounted, stage="rule")
-        seen.that(
-            bool(right.all()),
-            "Parts of the result are wrong, because the chunk indices of the two phases do not fit together.",
-            mistake(
-                "You sent whole tensors around the ring, and the sums are wrong. Cut the tensor into `world` "
-                "chunks, and pass on one chunk in each step.",
-                when=lambda seen: n > world and all(set(one["sizes"]) == {n * dtype.itemsize} for one in facts),
-            ),
-            mistake(
-                "t itself must change (also if it is not contiguous): work on a copy and copy back into t.",
-                when=lambda seen: n > 0 and all(untouched),
-            ),
-            mistake(
-                "Digits were lost on the way. The messages and the sums must have the dtype of t.",
-                when=lambda seen: (
-                    dtype != torch.float32
-                    and all(torch.allclose(one.double(), wanted.double(), rtol=1e-4) for one in came)
-                ),
-            ),
-            mistake(
-                "This t is not contiguous. Flatten its elements with reshape(-1), not the memory in which they "
-                "are stored.",
-                when=lambda seen: case[2] != "plain",
-            ),
-            mistake(
-                "The last elements are wrong, because the number of elements is not divisible by the world size.",
-                when=lambda seen: n % world != 0 and bool(right[:, : n // world * world].all()),
-            ),
-            mistake(
-                "Each rank has only one complete chunk, because the second phase (all-gather) is missing.",
-                when=lambda seen: right.sum(0).tolist() == [1] * n and bool(right.any(1).all() and partial.all()),
-            ),
-            mistake(
-                "Some ranks have the sum and others don't.",
-                when=lambda seen: bool(right.all(1).any()),
-            ),
-        )
-        seen.that(all(one["outside"] for one in facts), "Your code changed memory outside t.", stage="aliasing")
-        seen.that(
-            all(set(one["to"]) <= {(rank + 1) % world} for rank, one in enumerate(facts)),
-            "A rank sent messages to ranks other than its right neighbour.",
-            stage="rule",
-        )
-        most = 2 * (world - 1) * max(chunk, n / world + 1) * dtype.itemsize
-        seen.that(
-            max(sum(one["sizes"]) for one in facts) <= most,
-            "You sent too much. 2 (world - 1) chunks of numel / world elements are enough.",
-            mistake(
-                "Your chunks have the right number of elements, but their dtype is larger than t's, so you sent more "
-                "bytes than necessary. Send chunks of t's dtype.",
-                when=lambda seen: all(one["elements"] * dtype.itemsize <= most for one in facts),
-            ),
-            mistake(
-                "You sent too much, because whole tensors went around the ring. Send one chunk per step.",
-                when=lambda seen: all(set(one["sizes"]) == {n * dtype.itemsize} for one in facts),
-            ),
-            stage="rule",
-        )
-        same = [torch.equal(one["t"], came[0]) and one["sum"] == facts[0]["sum"] for one in facts]
-        seen.that(all(same), "The ranks' results differ in their last bits, but every rank must have the same bytes.")
-
     test("three ranks, 10 numbers")
     case = ((10,), torch.float32, "plain")
     seen = observe_scenario(reduced, ring_all_reduce, 3, [case]).expecting(*known)
