@@ -708,7 +708,8 @@ for size in ((2, 5), (1, 1), (3, 12)):
 
 # %% [markdown]
 # The loop has become a `Scan` node that contains the step as a small graph, and the file runs for any number of steps.
-# In torch 2.13, `scan` is a prototype in a private module, so its name may change.
+# In torch 2.13, `scan` is a prototype in a private module, so its name may change. In 2.12 it stacks the second
+# result in dimension 0, whatever `dim` says, and its gradients are wrong.
 #
 # Not every function works with a dynamic size. Here is `torch.linspace(0, 1, x.shape[1])`, with `time` dynamic:
 

@@ -9,6 +9,8 @@ The lines before the first block belong to every answer; among them is `# corner
     # lesson                                    this is the mistake that the exercise is about: caught by visible tests
     # corner: half precision                    it misses this class of corners
     # caught: hidden                            it passes all visible tests
+
+A right answer that some releases of torch can't run has a line `# torch: >=2.13`.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ CORNERS = {
 @dataclass(frozen=True)
 class Answer:
     """One answer. Of a wrong one, `earns`: its points and those of the exercise; `corner`: one of CORNERS, or empty.
-    shown: whether a learner who has solved the exercise is shown it."""
+    shown: whether a learner who has solved the exercise is shown it. torch: the releases on which it is right, "" for
+    all that the course supports."""
 
     kind: str  # "right" or "wrong"
     name: str
@@ -54,6 +57,7 @@ class Answer:
     corner: str = ""
     hidden: bool = False
     shown: bool = False
+    torch: str = ""
 
 
 def path_of(chapter: str, exercise: str) -> Path:
@@ -101,7 +105,7 @@ def _answer(block: str, preamble: str, path: Path) -> Answer:
     where = f"{path.name}, {name}"
     assert kind in ("right", "wrong"), f"{path.name}: a block begins with 'right: …' or 'wrong: …', not {head!r}"
     if kind == "right":
-        return Answer(kind, name, preamble + source)
+        return Answer(kind, name, preamble + source, torch="".join(re.findall(r"^# torch: (.*)$", source, re.M)))
     notes = {key: re.findall(rf"^# {key}: (.*)$", source, re.M) for key in ("says", "earns", "corner", "caught")}
     assert notes["says"], f"{where}: a wrong answer needs a line '# says: …'"
     earned = re.fullmatch(r"([\d.]+) of ([\d.]+)", "".join(notes["earns"]))

@@ -344,4 +344,4 @@ class Gate(nn.Module):
 # earns: 2 of 3
 class Gate(nn.Module):
     def forward(self, x):
-        return torch.stack([0.1 / x, log_of(x)])[(x.mean() > 0).long()]
+        return torch.stack([0.1 / x, log_of(x)]).index_select(0, (x.mean() > 0).long()[None])[0]

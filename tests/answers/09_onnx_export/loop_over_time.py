@@ -370,12 +370,15 @@ class Smooth(Base):
 
 
 # %% right: scan, with the step of the loop
+# torch: >=2.13
 class Smooth(Base):
     def forward(self, x):
         from torch._higher_order_ops.scan import scan
 
+        a = x.new_full((), self.a)  # 2.15 takes no number from outside of the step
+
         def step(h, x_t):
-            h = self.a * h + (1 - self.a) * x_t
+            h = a * h + (1 - a) * x_t
             return h, h.clone()
 
         return scan(step, x.new_zeros(x.shape[0], x.shape[2]), x.contiguous(), dim=1)[1]
