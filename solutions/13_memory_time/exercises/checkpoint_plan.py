@@ -20,8 +20,9 @@
 # - The sum of `cost` over all layers in segments is as small as possible. Any plan with that sum is accepted. The
 #   result is `[]` if nothing has to be computed again, including for a chain without layers. It is None if no plan
 #   fits.
-# - Sizes and costs may be fractions such as halves and quarters, whose sums are exact. The number of steps must not
-#   grow exponentially with the number of layers, so you can't try all plans. The lists are not changed.
+# - Sizes and costs may be fractions, but they are multiples of 1/4 and at most 100, so their sums are exact. For such
+#   numbers, the number of steps must not grow exponentially with the number of layers, so you can't try all plans. The
+#   lists are not changed.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -259,9 +260,15 @@ with check("checkpoint-plan") as test:
     lists = (act, [1 + n % 3 for n in range(40)], [1 + n * 11 % 7 for n in range(40)])
     judge_plan(observe(plan, *lists, 120), lists, 120, 44)
 
-    test.hidden("a segment of nine layers")
-    lists = ([1] * 10 + [10], [1] * 11, [1] * 11)
-    judge_plan(observe(plan, *lists, 12), lists, 12, 9)
+    test.hidden("a segment of twenty-four layers")
+    lists = ([1] * 25 + [25], [1] * 26, [1] * 26)
+    judge_plan(observe(plan, *lists, 27), lists, 27, 24)
+
+    test.hidden("a chain of quarters whose last layer leaves little room: the cheap ways to reach it keep too much")
+    act = [2 + n * 7 % 12 / 4 for n in range(24)]
+    cost = [3 + n * 11 % 17 + n % 4 / 4 for n in range(24)]
+    lists = ([*act, 40], [(1 + n * 5 % 7) / 4 for n in range(24)] + [1], [*cost, 1])
+    judge_plan(observe(plan, *lists, 48), lists, 48, 240.25)
 
     test.hidden("no layer, one layer, fractions")
     judge_plan(observe(plan, [], [], [], 3), ([], [], []), 3, 0)

@@ -21,7 +21,8 @@
 #   `waits` of section 13.6 counts: `item`, `tolist`, an `if` on a tensor, `int`, `float`, printing or formatting a
 #   tensor, `cpu`, `numpy`, `nonzero`, `masked_select`, `x[mask]`, a copy between CPU and GPU and the like. On the CPU
 #   nothing really waits, so model and batches are treated as if they were on the GPU, and what you create without a
-#   device as if it were on the CPU.
+#   device as if it were on the CPU. The check can't see that a GPU refuses most operations on tensors of both devices,
+#   so please create yours on the model's device.
 #
 # <details><summary>Hint 1</summary>
 #

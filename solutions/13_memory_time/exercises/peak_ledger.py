@@ -338,6 +338,11 @@ with check("peak-ledger") as test:
 
         return told_by(OneTensorOnly(), kind)
 
+    keeps_the_last = (
+        "Your instrument keeps tensors alive: at cos it still counts the result of exp, although nothing in the call "
+        "refers to it any more. Keep no arguments and no results between two operations, only weak references."
+    )
+
     kept_too_long = (
         "The peak counts memory that had already been freed: hold weak references (StorageWeakRef), "
         "not tensors or sizes."
@@ -374,6 +379,7 @@ with check("peak-ledger") as test:
         seen,
         {"peak": 8000, "left": 4000, "at": "sin"},
         "Two results are alive at the worst moment, and one is left.",
+        mistake(keeps_the_last, when=lambda seen: reads(12000, 8000)(seen) and seen["report"]["at"] == "cos"),
         mistake(arguments_count, when=reads(12000, 8000)),
         mistake(kept_too_long, when=reads_peak(16000, 20000)),
         mistake(not_right_after, when=reads(4000, 4000)),

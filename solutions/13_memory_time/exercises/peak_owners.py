@@ -10,9 +10,10 @@
 #
 # - `trace` is one list of a snapshot's `device_traces`. An entry is a dict with `"action"`, `"addr"`, `"size"` and
 #   `"frames"`. Entries with the actions `"oom"` and `"snapshot"` may lack some of these. The trace is not changed.
-# - A block exists from its `"alloc"` to its `"free_completed"`. An address may be allocated again later, but there is
-#   no `"alloc"` of an address that is still allocated. A `"free_completed"` of an address that isn't allocated in the
-#   recording belongs to a block from before, which never counts. All other actions neither allocate nor free.
+# - A block exists from its `"alloc"` to its `"free_completed"`, which has the same size. An address may be allocated
+#   again later, but there is no `"alloc"` of an address that is still allocated. A `"free_completed"` of an address
+#   that isn't allocated in the recording belongs to a block from before, which never counts. All other actions neither
+#   allocate nor free.
 # - The function returns a pair: the peak in bytes, an int, which is the largest sum of the sizes that are allocated at
 #   one time, and a list of pairs (place, bytes) that says which places had these bytes when the peak was reached first.
 #   A trace without allocations gives `(0, [])`.
@@ -326,17 +327,18 @@ with check("peak-owners") as test:
 
     test.hidden("twenty random recordings in which addresses are used again")
     for seed in range(20):
-        dice, alive, trace = random.Random(seed), [], []
+        dice, alive, trace = random.Random(seed), {}, []
         for _ in range(40):
             if alive and dice.random() < 0.45:
-                address = alive.pop(dice.randrange(len(alive)))
-                trace += [entry("free_requested", address, 1), entry("free_completed", address, 1)]
+                address = list(alive)[dice.randrange(len(alive))]
+                size = alive.pop(address)
+                trace += [entry("free_requested", address, size), entry("free_completed", address, size)]
             else:
                 address = dice.choice([a * 512 for a in range(1, 60) if a * 512 not in alive])
                 frames = [inside] * dice.randrange(2) + [
                     f"/a/p{dice.randrange(3)}.py:{dice.randrange(9)}"
                 ] * dice.randrange(2)
-                trace.append(entry("alloc", address, dice.randrange(1, 5) * 100, *frames))
-                alive.append(address)
+                alive[address] = dice.randrange(1, 5) * 100
+                trace.append(entry("alloc", address, alive[address], *frames))
         judge_owners(observe(peak_owners, trace), *expected(trace))
     ### END HIDDEN TESTS

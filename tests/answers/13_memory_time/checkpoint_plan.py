@@ -105,6 +105,29 @@ def plan(act, edge, cost, budget):
     return segments
 
 
+# %% right: for each cost, the least that is kept
+def plan(act, edge, cost, budget):
+    n = len(act)
+    least = [{} for _ in range(n + 1)]  # by the cost so far: the least that is kept, and the segments
+    least[0][0] = (0, [])
+    for i in range(n):
+        for spent, (kept, way) in least[i].items():
+            steps = [(i + 1, spent, kept + act[i], way)] if kept + act[i] <= budget else []
+            for j in range(i + 1, n + 1):
+                if kept + sum(act[i:j]) > budget:
+                    break
+                steps.append((j, spent + sum(cost[i:j]), kept + edge[i], [*way, (i, j)]))
+            for j, cost_there, kept_there, way_there in steps:
+                if cost_there not in least[j] or kept_there < least[j][cost_there][0]:
+                    least[j][cost_there] = (kept_there, way_there)
+    return least[n][min(least[n])][1] if least[n] else None
+
+
+# %% right: in whole quarters
+def plan(act, edge, cost, budget):
+    return cheapest([int(4 * a) for a in act], [int(4 * e) for e in edge], cost, int(4 * budget))
+
+
 # %% wrong: tries plan after plan, and gives up those that cost too much
 # says: For 24 layers your function has added numbers a million times, and it isn't done.
 # earns: 1 of 2
@@ -390,7 +413,7 @@ def plan(act, edge, cost, budget):
 
 
 # %% wrong: segments of at most six layers
-# says: Your plan fits and computes
+# says: There is a plan that fits, with cost 24. You said None.
 # earns: 1 of 2
 # caught: hidden
 def plan(act, edge, cost, budget):
@@ -407,3 +430,60 @@ def plan(act, edge, cost, budget):
 def plan(act, edge, cost, budget):
     found = cheapest(act, edge, cost, budget)
     return found and dict(found)
+
+
+# %% wrong: only the thirty cheapest ways to reach a layer
+# says: There is a plan that fits, with cost 240.25. You said None.
+# earns: 1 of 2
+# caught: hidden
+def plan(act, edge, cost, budget):
+    ways = [[] for _ in range(len(act) + 1)]
+    ways[0] = [(0, 0, ())]
+    for i in range(len(act)):
+        front, low = [], math.inf
+        for spent, kept, way in sorted(ways[i]):
+            if kept < low:
+                low = kept
+                front.append((spent, kept, way))
+        for spent, kept, way in front[:30]:
+            if kept + act[i] <= budget:
+                ways[i + 1].append((spent, kept + act[i], way))
+            for j in range(i + 1, len(act) + 1):
+                if kept + sum(act[i:j]) > budget:
+                    break
+                ways[j].append((spent + sum(cost[i:j]), kept + edge[i], (*way, (i, j))))
+    return list(min(ways[-1])[2]) if ways[-1] else None
+
+
+# %% wrong: segments of at most ten layers
+# says: There is a plan that fits, with cost 24. You said None.
+# earns: 1 of 2
+# caught: hidden
+def plan(act, edge, cost, budget):
+    def there_of(i, j):
+        return sum(act[i:j]) if j - i <= 10 else math.inf
+
+    return cheapest(act, edge, cost, budget, there_of=there_of)
+
+
+# %% wrong: rounds what is kept to one decimal
+# says: Your plan fits and computes 240.75 again; 240.25 is enough.
+# earns: 1 of 2
+# caught: hidden
+def plan(act, edge, cost, budget):
+    ways = [[] for _ in range(len(act) + 1)]
+    ways[0] = [(0, 0, ())]
+    for i in range(len(act)):
+        front, low = [], math.inf
+        for spent, kept, way in sorted(ways[i]):
+            if kept < low:
+                low = kept
+                front.append((spent, kept, way))
+        for spent, kept, way in front:
+            if kept + act[i] <= budget:
+                ways[i + 1].append((spent, kept + act[i], way))
+            for j in range(i + 1, len(act) + 1):
+                if kept + sum(act[i:j]) > budget:
+                    break
+                ways[j].append((spent + sum(cost[i:j]), round(kept + edge[i], 1), (*way, (i, j))))
+    return list(min(ways[-1])[2]) if ways[-1] else None

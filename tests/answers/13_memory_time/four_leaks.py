@@ -202,6 +202,13 @@ def sizes(model, x):
     return found
 
 
+# %% right: evaluate, a list of numbers on the device, read once
+def evaluate(model, batches):
+    with torch.no_grad():
+        losses = [F.cross_entropy(model(x).flatten(0, 1), y.flatten()) for x, y in batches]
+        return torch.stack(losses).mean().item()
+
+
 # %% wrong: all as given
 # says: evaluate: the sum keeps the graph of every batch alive.
 # says: what you keep owns more memory than it shows
@@ -581,6 +588,27 @@ def train(model, optimizer, batches):
     return failed
 
 
+# %% wrong: train, follows __context__ only
+# says: train: an error also refers to the error from which it was raised
+# earns: 1.5 of 2
+# caught: hidden
+def train(model, optimizer, batches):
+    failed = {}
+    for number, (x, y) in enumerate(batches):
+        optimizer.zero_grad()
+        try:
+            F.cross_entropy(model(x).flatten(0, 1), y.flatten()).backward()
+            optimizer.step()
+        except RuntimeError as error:
+            optimizer.zero_grad()
+            one = error
+            while one is not None:
+                one.__traceback__ = None
+                one = one.__context__
+            failed[number] = error
+    return failed
+
+
 # %% wrong: train, the cause or else the context
 # says: train: an error also refers to the error from which it was raised
 # earns: 1.5 of 2
@@ -813,6 +841,7 @@ def train(model, optimizer, batches):
             loss.backward()
             optimizer.step()
         except RuntimeError as error:
+            optimizer.zero_grad()
             args = error.args
         if args is not None:
             failed[number] = RuntimeError(*args)
@@ -1157,3 +1186,80 @@ def first_features(model, batches):
 def sizes(model, x, each=sizes):
     found = each(model, x)
     return sum(found) / len(found)
+
+
+# %% wrong: sizes, lists by name, joined at the end
+# says: sizes: the numbers are right, but they are not in the order of the calls.
+# earns: 1.5 of 2
+# caught: hidden
+def sizes(model, x):
+    found, handles = {}, []
+    for name, child in model.named_children():
+
+        def hook(module, args, out, name=name):
+            found.setdefault(name, []).append(out.abs().mean().item())
+
+        handles.append(child.register_forward_hook(hook))
+    try:
+        with torch.no_grad():
+            model(x)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return [number for numbers in found.values() for number in numbers]
+
+
+# %% wrong: train, clears gradients at the end of each batch only
+# says: train: gradients from before the call went into the first step.
+# earns: 1.5 of 2
+# caught: hidden
+def train(model, optimizer, batches):
+    failed = {}
+    for number, (x, y) in enumerate(batches):
+        try:
+            F.cross_entropy(model(x).flatten(0, 1), y.flatten()).backward()
+            optimizer.step()
+        except RuntimeError as error:
+            failed[number] = type(error)(*error.args)
+        finally:
+            optimizer.zero_grad()
+    return failed
+
+
+# %% wrong: train, a failed batch makes a step with gradients of zero
+# says: train: a batch that failed made a step.
+# earns: 1.5 of 2
+# caught: hidden
+def train(model, optimizer, batches):
+    failed = {}
+    for number, (x, y) in enumerate(batches):
+        optimizer.zero_grad()
+        try:
+            F.cross_entropy(model(x).flatten(0, 1), y.flatten()).backward()
+        except RuntimeError as error:
+            failed[number] = type(error)(*error.args)
+            for p in model.parameters():
+                p.grad = torch.zeros_like(p)
+        optimizer.step()
+    return failed
+
+
+# %% wrong: train, differentiates what is frozen as well
+# says: train: batch 0 is in the dict, although its forward and its backward raise nothing.
+# earns: 1.5 of 2
+# caught: hidden
+def train(model, optimizer, batches):
+    failed, parameters = {}, list(model.parameters())
+    for number, (x, y) in enumerate(batches):
+        try:
+            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+            gradients = torch.autograd.grad(loss, parameters)
+        except RuntimeError as error:
+            failed[number] = type(error)(*error.args)
+            continue
+        finally:
+            loss = None
+        for p, g in zip(parameters, gradients):
+            p.grad = g
+        optimizer.step()
+    return failed

@@ -812,3 +812,18 @@ class ByPlace(Base):
 
 def memory_of(call):
     return run(ByPlace(), call)
+
+
+# %% wrong: keeps arguments and result of the last operation
+# says: Your instrument keeps tensors alive: at cos it still counts the result of exp
+# says: This check builds on the first one
+# earns: 0 of 3
+class Holding(Base):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = super().__torch_dispatch__(func, types, args, kwargs)
+        self.last = func, args, out
+        return out
+
+
+def memory_of(call):
+    return run(Holding(), call)

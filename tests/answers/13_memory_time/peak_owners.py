@@ -85,6 +85,22 @@ def peak_owners(trace):
     return owners_of(trace)
 
 
+# %% right: subtracts the size that the entry of the free names
+def peak_owners(trace):
+    known, total, totals = {}, 0, []
+    for e in trace:
+        if e["action"] == "alloc":
+            known[e["addr"]] = e
+            total += e["size"]
+        elif e["action"] == "free_completed" and known.pop(e["addr"], None):
+            total -= e["size"]
+        totals.append(total)
+    peak = max(totals, default=0)
+    if not peak:
+        return 0, []
+    return peak, owners_of(trace[: totals.index(peak) + 1])[1]
+
+
 # %% wrong: adds everything up
 # says: Everything that was ever allocated is added up.
 # says: This check builds on the first one
