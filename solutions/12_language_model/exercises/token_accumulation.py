@@ -14,8 +14,8 @@
 #   count, whichever micro-batch they are in. Gradients from before the call don't count.
 # - The forward pass runs under bfloat16 autocast, one micro-batch at a time, and its backward pass comes before the
 #   next micro-batch's forward pass. The loss is computed in float32. Weights and gradients stay float32.
-# - The finished gradient is clipped once, to the norm `clip`. If its norm is inf or nan, there is no step: weights and
-#   optimizer state don't change, and the gradients are cleared.
+# - The finished gradient is clipped once, to the norm `clip`. If its norm is inf or nan, and only then, there is no step:
+#   weights and optimizer state don't change, and the gradients are cleared.
 # - Return two Python floats: the mean loss, and the norm before clipping.
 # - If there is no target at all, or no micro-batch, raise ValueError before anything changes.
 #
@@ -141,7 +141,7 @@ def texts(sizes, broken=False):
         ids = (torch.arange(rows * length) * (k + 5) // 3 % 6).reshape(rows, length)
         targets = (torch.arange(rows * length) * (2 * k + 3) // 2 % 7).reshape(rows, length)
         counted = torch.arange(rows * length).reshape(length, rows).t() < count
-        pairs.append((ids.where(ids != 4, 6) if broken else ids, targets.where(counted, -100)))
+        pairs.append((ids.where(ids != 4, 6) if broken else ids, targets.where(counted, -100).contiguous()))
     return pairs
 
 
@@ -157,6 +157,9 @@ def stepped(train_step, sizes, clip, old_gradients, calls):
     for call in calls:
         if call == "inf":  # the loss is finite then, and its gradient is not
             model.head.weight.register_hook(lambda gradient: torch.full_like(gradient, math.inf))
+        if call == "spike":  # the summed loss is inf then, and its gradient is large and finite
+            model.head.bias.data[3] = -3e38
+            model.head.weight.register_hook(lambda gradient: 1e6 * gradient)
         before = [p.detach().clone() for p in model.parameters()]
         state = copy.deepcopy(optimizer.state_dict()["state"])
         model.runs.clear()
@@ -206,8 +209,8 @@ def alike(a, b, tolerance=0.01):
     return bool((a - b).norm() <= tolerance * b.norm())
 
 
-def judge_form(seen, fact, micro):
-    """Two floats came, from forward passes in bfloat16 and a loss in float32."""
+def judge_form(seen, fact, micro, may_end=False):
+    """Two floats came, from forward passes in bfloat16 and a loss in float32; `may_end` after any of the passes."""
     seen.that(fact["raised"] == "nothing", f"This raised ValueError: {fact['raised']}.", stage="raised")
     kinds = "Return two Python floats, the mean loss and the norm before clipping."
     seen.that(fact["types"] == ["float", "float"], kinds, stage="type")
@@ -220,11 +223,19 @@ def judge_form(seen, fact, micro):
     )
     low = [run["low"] for run in fact["runs"]]
     seen.that(bool(low) and all(low), "The forward pass did not run under bfloat16 autocast.", stage="rule")
-    rows = sorted(len(ids) for ids, _ in micro)
-    with_target = sorted(len(ids) for ids, targets in micro if bool((targets != -100).any()))
+    rows = [len(ids) for ids, _ in micro]
+    with_target = [len(ids) for ids, targets in micro if bool((targets != -100).any())]
+    ran = sorted(run["rows"] for run in fact["runs"])
     seen.that(
-        sorted(run["rows"] for run in fact["runs"]) in (rows, with_target),
+        max(ran) <= max(rows),
         "Run the model once for each micro-batch, because all of them at once don't fit into memory.",
+        stage="rule",
+    )
+    ends = range(1 if may_end else len(rows), len(rows) + 1)
+    seen.that(
+        any(ran in (sorted(rows[:end]), sorted(with_target[:end])) for end in ends),
+        f"For {len(micro)} micro-batches, the number of your forward passes was {len(ran)}. Run the model exactly once "
+        "on each micro-batch that has targets.",
         stage="rule",
     )
     alive = max(run["alive"] for run in fact["runs"])
@@ -394,7 +405,7 @@ with check("token-accumulation") as test:
         test.hidden(f"a norm that is {kind}, after a step that is right")
         seen = observe_scenario(stepped, train_step, sizes, 1e3, None, ["good", kind])
         fact = seen.value[1]
-        judge_form(seen, fact, texts(sizes))
+        judge_form(seen, fact, texts(sizes), may_end=kind == "nan")
         if kind == "nan":
             seen.that(not math.isfinite(fact["values"][1]), "The norm is not finite here. Return it unchanged.")
         seen.that(
@@ -404,4 +415,14 @@ with check("token-accumulation") as test:
         )
         cleared = all(own in (None, [0.0, 0.0]) for own in fact["left"])
         seen.that(cleared, "If the step is skipped, the gradients must be cleared.", stage="gradient")
+
+    test.hidden("a loss that is inf, with a norm that is large, but finite")
+    seen = observe_scenario(stepped, train_step, sizes, 1e3, None, ["spike"])
+    (fact,) = seen.value
+    judge_form(seen, fact, texts(sizes))
+    seen.that(
+        bool(fact["step"].any()),
+        "You made no step, though the norm of the gradient was finite. Only a norm of inf or nan prevents the step, "
+        "whatever the loss is and however large the norm is.",
+    )
     ### END HIDDEN TESTS

@@ -105,6 +105,38 @@ def train_step(model, optimizer, micro, clip):
     return finish(model, optimizer, total, clip_of(model, clip))
 
 
+# %% right: flattens the targets with view
+def train_step(model, optimizer, micro, clip):
+    if not (count := counted(micro)):
+        raise ValueError("no target")
+    optimizer.zero_grad(set_to_none=True)
+    total = 0.0
+    for ids, targets in micro:
+        with torch.autocast(device_type=ids.device.type, dtype=torch.bfloat16):
+            logits = model(ids)
+            logits = logits.view(-1, logits.size(-1))
+            loss = F.cross_entropy(logits, targets.view(-1), ignore_index=-100, reduction="sum") / count
+        loss.backward()
+        total += loss.item()
+    return finish(model, optimizer, total, clip_of(model, clip))
+
+
+# %% right: ends with the first loss that is nan
+def train_step(model, optimizer, micro, clip):
+    if not (count := counted(micro)):
+        raise ValueError("no target")
+    optimizer.zero_grad()
+    total = 0.0
+    for ids, targets in micro:
+        loss = sum_of(logits_of(model, ids), targets) / count
+        if loss.isnan():
+            optimizer.zero_grad()
+            return math.nan, math.nan
+        loss.backward()
+        total += loss.item()
+    return finish(model, optimizer, total, clip_of(model, clip))
+
+
 # %% wrong: the code as given
 # says: Return the mean over all targets, not the last micro-batch's loss.
 # says: This check builds on the first one
@@ -586,3 +618,56 @@ def train_step(model, optimizer, micro, clip):
     optimizer.zero_grad()
     loss.backward()
     return finish(model, optimizer, loss.item(), clip_of(model, clip))
+
+
+# %% wrong: no step if the loss or the norm is not finite
+# says: You made no step, though the norm of the gradient was finite. Only a norm of inf or nan prevents the step,
+# earns: 1 of 2
+# caught: hidden
+def train_step(model, optimizer, micro, clip):
+    def finish_if_finite(loss, norm):
+        return finish(model, optimizer, loss, norm if math.isfinite(loss) else math.nan)
+
+    if not (count := counted(micro)):
+        raise ValueError("no target")
+    optimizer.zero_grad()
+    total = 0.0
+    for ids, targets in micro:
+        loss = sum_of(logits_of(model, ids), targets) / count
+        loss.backward()
+        total += loss.item()
+    return finish_if_finite(total, clip_of(model, clip))
+
+
+# %% wrong: no step from a norm of 1000 on
+# says: You made no step, though the norm of the gradient was finite. Only a norm of inf or nan prevents the step,
+# earns: 1 of 2
+# caught: hidden
+def finish(model, optimizer, loss, norm):
+    if norm < 1e3:
+        optimizer.step()
+    else:
+        optimizer.zero_grad()
+    return loss, norm
+
+
+def train_step(model, optimizer, micro, clip):
+    return accumulated(model, optimizer, micro, clip)
+
+
+# %% wrong: ends with the first gradient that is not finite
+# says: For 2 micro-batches, the number of your forward passes was 1. Run the model exactly once
+# earns: 1 of 2
+# caught: hidden
+def train_step(model, optimizer, micro, clip):
+    if not (count := counted(micro)):
+        raise ValueError("no target")
+    optimizer.zero_grad()
+    total = 0.0
+    for ids, targets in micro:
+        loss = sum_of(logits_of(model, ids), targets) / count
+        loss.backward()
+        total += loss.item()
+        if not all(p.grad.isfinite().all() for p in model.parameters()):
+            break
+    return finish(model, optimizer, total, clip_of(model, clip))
