@@ -90,6 +90,11 @@ def some(seed, *size):
     return [torch.randn(size, generator=generator) for _ in range(3)]
 
 
+def like(came, wanted, rows=slice(None)):
+    """Whether these rows (of the time) are alike."""
+    return torch.allclose(came[:, :, rows].double(), wanted[:, :, rows].double(), rtol=1e-3, atol=1e-4)
+
+
 # %% check="causal-attention" points=1
 """Each position looks at the valid positions up to its own, with weights that sum to one."""
 with check("causal-attention") as test:
@@ -106,10 +111,6 @@ with check("causal-attention") as test:
     def sums(w, dim):
         """Whether the weights sum to one along a dimension."""
         return torch.allclose(w.nansum(dim), torch.ones(4), atol=1e-3)
-
-    def like(came, wanted, rows=slice(None)):
-        """Whether these rows (of the time) are alike."""
-        return torch.allclose(came[:, :, rows].double(), wanted[:, :, rows], rtol=1e-3, atol=1e-4)
 
     above, below = torch.ones(4, 4).triu(1) > 0, torch.ones(4, 4).tril(-1) > 0
     first_above = above & (torch.ones(4, 4).tril(1) > 0)
@@ -371,11 +372,17 @@ with check("causal-attention") as test:
             ),
             mistake(
                 "A query that has a key gives zeros, because next to a much larger masked score every exponential is "
-                "0. The largest score that you subtract must be that of the keys, without the masked ones.",
+                "0. Fill masked scores with -inf before the softmax, or before you look for the largest score to "
+                "subtract. A number such as -1e4 may be above the scores of the keys.",
                 when=lambda seen: seen.value[0, :, 0].eq(0).all(-1).any(),
             ),
             mistake(
                 "Valid scores may be as low as -1e5. The value for masked scores must be far below that, such as -inf.",
+                when=lambda seen: seen.value.isfinite().all() and not like(seen.value[:1], v[:1], slice(1)),
+            ),
+            mistake(
+                "No masked position has a weight, but keys with very different scores share it, as if the scores were "
+                "limited to some size. Leave them as they are: softmax works for scores of any size.",
                 when=lambda seen: seen.value.isfinite().all(),
             ),
             rtol=1e-3,

@@ -18,7 +18,8 @@
 # - An output explodes if its size is above the limit (a finite number), infinite or nan. A module that runs twice is
 #   judged after each run.
 # - The training flags are not changed. When the function returns, or the model raises, none of your hooks is left and
-#   the grad mode is the same as before. Exceptions from the model propagate.
+#   the grad mode is the same as before. Exceptions from the model propagate, even a KeyboardInterrupt. You may assume
+#   that the model itself catches none.
 #
 # **Rule.** Use only hooks, and leave the model's code and weights alone.
 #
@@ -275,8 +276,8 @@ with check("find-exploder") as test:
         """Look for an explosion in a layer whose output is no single floating-point tensor."""
         return first_exploding(nn.Sequential(Times(0.5), Nested(kind)), x, limit)
 
-    def guarded(first_exploding, x, limit, may_raise, recording):
-        """Look for an explosion in a model that notes how it is run, and perhaps raises."""
+    def guarded(first_exploding, x, limit, raises, recording):
+        """Look for an explosion in a model that notes how it is run, and perhaps raises an exception of this name."""
         runs, replaced, call = [], [], nn.Module.__call__
 
         class Guard(nn.Module):
@@ -285,18 +286,18 @@ with check("find-exploder") as test:
             def forward(self, x):
                 runs.append([torch.is_grad_enabled(), self.training])
                 replaced.append(nn.Module.__call__ is not call or any("forward" in vars(m) for m in model.modules()))
-                if may_raise:
-                    raise ArithmeticError("a layer is broken")
+                if raises:
+                    raise {"ArithmeticError": ArithmeticError, "KeyboardInterrupt": KeyboardInterrupt}[raises]("broken")
                 return x
 
         model = nn.Sequential(nn.Linear(4, 4), Guard(), Times(2.0), nn.Dropout(0.0))
         model[1].eval()
-        before, flags, raised, found = hooks_on(model), [m.training for m in model.modules()], "nothing", None
+        before, flags, raised, found = hooks_on(model), [m.training for m in model.modules()], "", None
         with torch.set_grad_enabled(recording):
             try:
                 found = first_exploding(model, x, limit)
-            except ArithmeticError:
-                raised = "ArithmeticError"
+            except (ArithmeticError, KeyboardInterrupt) as error:
+                raised = type(error).__name__
             recording = torch.is_grad_enabled()
         return {
             "found": found,
@@ -413,11 +414,16 @@ with check("find-exploder") as test:
     seen = observe_scenario(found_in_a_row, first_exploding, [1.0, 1.0], torch.ones(2, 4), 1.0)
     seen.returns(None, because="Only a size above the limit explodes. Here the sizes are equal to it: {detail}.")
 
-    for may_raise, outside in ((False, True), (True, True), (False, False)):
-        test.hidden("a model that raises" if may_raise else "no graph, one run, flags left alone")
-        seen = observe_scenario(guarded, first_exploding, x, 1e6, may_raise, outside)
+    for idea, raises, outside in (
+        ("no graph, one run, flags left alone", "", True),
+        ("a model that raises", "ArithmeticError", True),
+        ("a model that raises KeyboardInterrupt", "KeyboardInterrupt", True),
+        ("no graph, one run, flags left alone; gradients are off", "", False),
+    ):
+        test.hidden(idea)
+        seen = observe_scenario(guarded, first_exploding, x, 1e6, raises, outside)
         seen.that(seen["hooks"], left_behind, stage="rule")
-        seen.that((seen["raised"] == "ArithmeticError") is may_raise, "The model's exception must reach the caller.")
+        seen.that(seen["raised"] == raises, "The model's exception must reach the caller.")
         seen.that(len(seen["runs"]) == 1, "Run the model exactly once.", stage="rule")
         in_place = "While the model ran, its forward or __call__ was not its own. Use hooks, and leave its code alone."
         seen.that(not seen["replaced"], in_place, stage="rule")

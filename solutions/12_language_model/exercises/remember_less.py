@@ -10,13 +10,13 @@
 # - `remember_less(block, x)` returns `block(x)`, with the same gradients for x and for every trainable parameter of
 #   the block.
 # - For backward, keep x, what the block owns, and the state of the random numbers, and nothing else: no copy and no
-#   intermediate result. Backward runs the block again.
+#   intermediate result. Backward runs the block again, in eval mode as well.
 # - The second run repeats the random numbers of the first, so that dropout drops the same places. From outside, torch's
 #   global generator on the CPU behaves as with a plain `block(x)`: the first run advances it, and backward leaves it as
 #   it found it, even if other code drew random numbers in between.
 # - If x needs no gradient, the parameters still get theirs. Parameters may be frozen or unused; then they have no
-#   gradient. `torch.autograd.grad` works and touches no `.grad`. One graph may contain several calls, even of the same
-#   block.
+#   gradient. `torch.autograd.grad` works, also twice with `retain_graph=True`, and touches no `.grad`. One graph may
+#   contain several calls, even of the same block.
 # - x, the block's training flags and its hooks are not changed. First derivatives are enough.
 # - The second run is an ordinary run of the block. You may therefore assume that the block has no buffers that a run
 #   changes (batch norm would count each batch twice), that no hooks are registered on its parameters themselves (they
@@ -151,9 +151,9 @@ class Makings(torch.utils._python_dispatch.TorchDispatchMode):
         return out
 
 
-def bytes_kept(remember_less, x, drop):
+def bytes_kept(remember_less, x, drop, training=True):
     """Run a block through `remember_less`, keep the graph alone, and count the bytes beside x and the block."""
-    block, makings, of_torch = small_block(drop), Makings(), []
+    block, makings, of_torch = small_block(drop).train(training), Makings(), []
 
     def note(module, name):
         """Note one call of a function."""
@@ -204,7 +204,7 @@ def wrong_gradients(seen, right):
     return [name for name, pair in places.items() if not same(*pair)]
 
 
-def judge_kept(seen):
+def judge_kept(seen, *mistakes):
     """Only x is kept, and the rule is kept."""
     too_much = (
         f"You keep more than x for backward: {seen['kept']} bytes in addition to x and the block. Run the forward "
@@ -220,7 +220,7 @@ def judge_kept(seen):
         "addition to x and the block. Pass the parameters to apply(), so that the result has a graph without it.",
         when=lambda seen: seen["another leaf"],
     )
-    seen.in_sight().that(seen["kept"] == 0, too_much, kept_result, another_leaf, stage="rule")
+    seen.in_sight().that(seen["kept"] == 0, too_much, *mistakes, kept_result, another_leaf, stage="rule")
     by_hand = "Write the Function yourself, without torch.utils.checkpoint."
     seen.that(seen["own function"] and not seen["of torch"], by_hand, stage="rule")
 
@@ -316,6 +316,48 @@ with check("remember-less") as test:
     right = passed_through(plain, inputs, 0.5)
     judge_run(seen, right, "If x needs no gradient, a gradient of the parameters is wrong.", no_graph)
 
+    for idea, needs, training in (
+        ("what is kept for backward: an x that needs no gradient", False, True),
+        ("what is kept for backward: a block in eval mode", True, False),
+    ):
+        test.hidden(idea)
+        inputs = x.detach().clone().requires_grad_(needs)
+        seen = observe_scenario(bytes_kept, remember_less, inputs, 0.5, training)
+        plain_block = mistake(
+            "Here you return block(x) as it is, and its graph keeps the intermediate results. The parameters need "
+            "gradients in every mode and for every x, so use your Function always.",
+            when=lambda seen: not seen["own function"],
+        )
+        judge_kept(seen, plain_block)
+
+    class Noisy(nn.Module):
+        """A block that draws random numbers without a layer for it."""
+
+        def __init__(self):
+            super().__init__()
+            self.block = small_block(0.0)
+            del self.block[2]
+
+        def forward(self, x):
+            return F.dropout(self.block(x), 0.5)
+
+    def drawn_without_layer(remember_less, x):
+        """Run a block that calls `F.dropout` in its forward through `remember_less`, then backward."""
+        torch.manual_seed(5)
+        block = Noisy()
+        out = remember_less(block, x)
+        backward_from(out)
+        gradients = {name: p.grad for name, p in block.named_parameters()}
+        return {"out": without_graph(out), "of x": x.grad, "of parameters": gradients}
+
+    test.hidden("a block that calls F.dropout")
+    judge_run(
+        observe_scenario(drawn_without_layer, remember_less, x),
+        drawn_without_layer(plain, fresh(x)),
+        "This block draws random numbers in its forward, by F.dropout, and the second run drew different ones. Save "
+        "the generator's state before the first run, whatever layers the block has.",
+    )
+
     def half_frozen(remember_less, x, dtype, frozen):
         """Run a block, of which some parameters are frozen and one is not used, then backward."""
         block = small_block(0.5)
@@ -357,12 +399,20 @@ with check("remember-less") as test:
         torch.manual_seed(7)
         out = remember_less(block, x)
         wanted = [*block.parameters(), x]
-        found = torch.autograd.grad(out.square().sum(), wanted, allow_unused=True)
+        total = out.square().sum()
+        found = torch.autograd.grad(total, wanted, allow_unused=True, retain_graph=True)
+        raised, again = "", found
+        try:
+            again = torch.autograd.grad(total, wanted, allow_unused=True)
+        except Exception as error:
+            raised = type(error).__name__
         untouched = x.grad is None and all(bool((p.grad == 0.25).all()) for p in block.parameters())
         names = [name for name, _ in block.named_parameters()]
         return {
             "out": without_graph(out),
             "untouched": untouched,
+            "raised": raised,
+            "again": all(same(a, b) for a, b in zip(again, found, strict=True)),
             "of x": found[-1],
             "of parameters": dict(zip(names, found[:-1], strict=True)),
         }
@@ -376,6 +426,18 @@ with check("remember-less") as test:
         stage="gradient",
     )
     judge_run(seen, derived(plain, fresh(x)), "torch.autograd.grad gives another gradient than for block(x).")
+    seen.that(
+        not seen["raised"],
+        f"The first torch.autograd.grad had retain_graph=True, but the second one raised {seen['raised']}. Don't "
+        "delete what backward needs, because the graph may be used again.",
+        stage="gradient",
+    )
+    seen.that(
+        seen["again"],
+        "The first torch.autograd.grad had retain_graph=True, and the second one gave other gradients. Every backward "
+        "pass must repeat the random numbers of the first run, so keep the generator's state on ctx.",
+        stage="gradient",
+    )
 
     def several(remember_less, x):
         """Run two blocks one after the other and one of them twice, on inputs (2, 2, 3); the flags are mixed, and a

@@ -14,8 +14,8 @@
 #   count, whichever micro-batch they are in. Gradients from before the call don't count.
 # - The forward pass runs under bfloat16 autocast, one micro-batch at a time, and its backward pass comes before the
 #   next micro-batch's forward pass. The loss is computed in float32. Weights and gradients stay float32.
-# - The finished gradient is clipped once, to the norm `clip`. If its norm is inf or nan, and only then, there is no step:
-#   weights and optimizer state don't change, and the gradients are cleared.
+# - The finished gradient is clipped once, to the norm `clip`. If its norm is inf or nan, and only then, there is no
+#   step: weights and optimizer state don't change, and the gradients are cleared.
 # - Return two Python floats: the mean loss, and the norm before clipping.
 # - If there is no target at all, or no micro-batch, raise ValueError before anything changes.
 #

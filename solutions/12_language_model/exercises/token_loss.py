@@ -9,7 +9,8 @@
 # **Contract**
 #
 # - `logits` is (B, T, V), `targets` is (B, T) int64. Entry (b, t) of the result, (B, T), is minus the log-probability
-#   that the logits give to target (b, t), in nats. Nothing is averaged.
+#   that the logits give to target (b, t), in nats. Nothing is averaged. A target with a logit of -inf has the loss inf,
+#   and nan among the logits of a position that counts makes its loss nan.
 # - Where the target equals `ignore`, the loss is exactly 0, and so is the gradient of those logits, whatever they are,
 #   even inf and nan. `ignore` may be any integer, even an id between 0 and V - 1.
 # - Compute and return the result in float32, also for bfloat16 and float16; float64 stays float64. Logits of 1000 work.
@@ -212,6 +213,16 @@ with check("token-loss") as test:
         when=lambda seen: seen.value.isfinite().all() and seen.value[0, 0] < 99_000,
     )
     judge(seen, torch.tensor([[1e5, 0.0]]), large, limited)
+
+    test.hidden("a target with a logit of -inf, and nan among logits that count")
+    counted = torch.tensor([[[0.0, -torch.inf, 1.5], [2.0, torch.nan, 0.5], [2.0, 0.5, 1.0]]])
+    seen = observe(token_loss, counted, torch.tensor([[1, 0, 0]]))
+    replaced = mistake(
+        "You replace inf or nan among logits that count, so a forbidden target gets a finite loss, and a broken model "
+        "looks healthy. Clear only the logits of ignored positions.",
+        when=lambda seen: seen.value[0, 0].isfinite() or seen.value[0, 1].isfinite(),
+    )
+    judge(seen, torch.tensor([[torch.inf, torch.nan, 0.4643688]]), replaced)
 
     some_targets = torch.tensor([[2, -100, 4, 0], [4, 1, -100, 3]])
     for dtype, rtol in [(torch.bfloat16, 1e-5), (torch.float16, 1e-5), (torch.float64, 1e-10)]:

@@ -636,3 +636,16 @@ def step_of(p, own, lr, betas, eps, weight_decay):
     m, v = moments(own, p.grad.float(), betas)
     p.mul_(1 - lr * weight_decay)
     p.sub_((lr * m / (v.sqrt() + eps)).to(p.dtype))
+
+
+# %% wrong: a state that can't be copied
+# says: `copy.deepcopy(state)` raises an exception. Keep tensors, numbers and plain dicts or lists in `state`.
+# earns: 1 of 2
+# caught: hidden
+class Slot(dict):
+    __getattr__ = dict.__getitem__
+    __setattr__ = dict.__setitem__
+
+
+def fresh(p):
+    return Slot(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))

@@ -476,7 +476,7 @@ def causal_attention(q, k, v, valid):
 
 
 # %% wrong: takes the largest of all scores off, masked ones too
-# says: A query that has a key gives zeros, because next to a much larger masked score every exponential is 0. The
+# says: A query that has a key gives zeros, because next to a much larger masked score every exponential is 0. Fill
 # earns: 1 of 2
 # caught: hidden
 def causal_attention(q, k, v, valid):
@@ -490,3 +490,24 @@ def causal_attention(q, k, v, valid):
 def causal_attention(q, k, v, valid):
     wide = torch.promote_types(q.dtype, torch.float32)
     return attend(q.to(wide), k.to(wide), v.to(wide), valid).to(q.dtype)
+
+
+# %% wrong: scores limited to 50000
+# says: No masked position has a weight, but keys with very different scores share it, as if the scores were
+# earns: 1 of 2
+# caught: hidden
+def causal_attention(q, k, v, valid):
+    k, v, keys = cleared(k, valid), cleared(v, valid), keys_of(q, valid)
+    has_key = keys.any(-1, keepdim=True)
+    scores = (q @ k.mT / q.shape[-1] ** 0.5).clamp(-50000, 50000)
+    return (scores.masked_fill(~keys & has_key, -torch.inf).softmax(-1) @ v).masked_fill(~has_key, 0.0)
+
+
+# %% wrong: -1e4 in place of -inf, and masked weights cleared
+# says: A query that has a key gives zeros, because next to a much larger masked score every exponential is 0. Fill
+# earns: 1 of 2
+# caught: hidden
+def causal_attention(q, k, v, valid):
+    k, v, keys = cleared(k, valid), cleared(v, valid), keys_of(q, valid)
+    weights = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(~keys, -1e4).softmax(-1)
+    return weights.masked_fill(~keys, 0.0) @ v

@@ -526,3 +526,29 @@ def first_exploding(model, x, limit):
         for handle in handles:
             handle.remove()
     return hits[0] if hits else None
+
+
+# %% wrong: removes the hooks in except Exception
+# says: Your function left hooks behind. Remove every handle in `finally`, so that none is left after an exception
+# earns: 1 of 2
+# caught: hidden
+def first_exploding(model, x, limit):
+    hits, handles = [], []
+    for name, module in model.named_modules():
+        if not list(module.children()):
+
+            def hook(module, args, output, name=name):
+                if floats_of(output) and not rms(output) <= limit:
+                    hits.append((name, rms(output)))
+
+            handles.append(module.register_forward_hook(hook))
+    try:
+        with torch.no_grad():
+            model(x)
+    except Exception:
+        for handle in handles:
+            handle.remove()
+        raise
+    for handle in handles:
+        handle.remove()
+    return hits[0] if hits else None

@@ -702,3 +702,81 @@ class Weighted(Lean):
 
 def remember_less(block, x):
     return Weighted.apply(block, x, *block.parameters())
+
+
+# %% wrong: plain block(x) in eval mode
+# says: Here you return block(x) as it is, and its graph keeps the intermediate results. The parameters need
+# earns: 1 of 2
+# caught: hidden
+def remember_less(block, x):
+    return Lean.apply(block, x, *block.parameters()) if block.training else block(x)
+
+
+# %% wrong: plain block(x) for an x that needs no gradient
+# says: Here you return block(x) as it is, and its graph keeps the intermediate results. The parameters need
+# earns: 1 of 2
+# caught: hidden
+def remember_less(block, x):
+    return Lean.apply(block, x, *block.parameters()) if x.requires_grad else block(x)
+
+
+# %% wrong: keeps the state of the random numbers only where there is a layer for dropout
+# says: This block draws random numbers in its forward, by F.dropout, and the second run drew different ones. Save
+# earns: 1 of 2
+# caught: hidden
+class OnlyForDropout(Lean):
+    @classmethod
+    def again(cls, ctx):
+        if any(isinstance(module, torch.nn.Dropout) for module in ctx.block.modules()):
+            return super().again(ctx)
+        (x,) = ctx.saved_tensors
+        x = x.detach().requires_grad_()
+        with torch.random.fork_rng(), torch.enable_grad():
+            return x, ctx.block(x)
+
+
+def remember_less(block, x):
+    return OnlyForDropout.apply(block, x, *block.parameters())
+
+
+# %% wrong: frees the state of the random numbers in backward
+# says: The first torch.autograd.grad had retain_graph=True, and the second one gave other gradients. Every backward
+# earns: 1 of 2
+# caught: hidden
+class Freed(Lean):
+    @classmethod
+    def again(cls, ctx):
+        (x,) = ctx.saved_tensors
+        x = x.detach().requires_grad_()
+        with torch.random.fork_rng(), torch.enable_grad():
+            if ctx.state is not None:
+                torch.set_rng_state(ctx.state)
+                ctx.state = None
+            return x, ctx.block(x)
+
+
+def remember_less(block, x):
+    return Freed.apply(block, x, *block.parameters())
+
+
+# %% wrong: deletes x in backward
+# says: The first torch.autograd.grad had retain_graph=True, but the second one raised AttributeError. Don't
+# earns: 1 of 2
+# caught: hidden
+class Deleted(Lean):
+    @staticmethod
+    def forward(ctx, block, x, *parameters):
+        ctx.block, ctx.state, ctx.inputs = block, torch.get_rng_state(), [x]
+        return block(x)
+
+    @classmethod
+    def again(cls, ctx):
+        x = ctx.inputs[0].detach().requires_grad_()
+        del ctx.inputs
+        with torch.random.fork_rng(), torch.enable_grad():
+            torch.set_rng_state(ctx.state)
+            return x, ctx.block(x)
+
+
+def remember_less(block, x):
+    return Deleted.apply(block, x, *block.parameters())

@@ -340,3 +340,14 @@ def token_loss(logits, targets, ignore=-100):
     logits = logits if logits.dtype == torch.float64 else logits.float()
     log_probs = torch.where(counts[..., None], logits, 0.0).clamp(-1e4, 1e4).log_softmax(-1)
     return torch.where(counts, -log_probs.gather(-1, torch.where(counts, targets, 0)[..., None])[..., 0], 0.0)
+
+
+# %% wrong: nan_to_num of all logits
+# says: You replace inf or nan among logits that count, so a forbidden target gets a finite loss, and a broken model
+# earns: 0 of 1
+# caught: hidden
+# corner: nan
+def token_loss(logits, targets, ignore=-100):
+    skip = targets == ignore
+    log_probs = F.log_softmax(torch.nan_to_num(wide(logits)), -1)
+    return -log_probs.gather(-1, targets.masked_fill(skip, 0)[..., None])[..., 0].masked_fill(skip, 0.0)
