@@ -13,7 +13,8 @@
 #
 # **Contract**
 #
-# - Each batch makes one SGD step on its mean squared error. The data are visited in order, `epochs` times.
+# - Each batch makes one SGD step on its mean squared error. The data are visited in order, `epochs` times. Gradients
+#   from before the call don't count.
 # - `model` maps (B, D) to (B, 1) or to (B,), and `y` is (N,) or (N, 1). All four combinations work without any warning,
 #   even if the last batch is a single sample.
 # - If a prediction has a different number of values than its targets, (B, 3) for instance, raise ValueError.
@@ -95,10 +96,15 @@ class Outputs(nn.Module):
         return out[:, 0] if self.kind == "(B,)" else out
 
 
-def trained(fit, kind, x, y, epochs, lr, batch_size):
-    """Call fit with a linear model whose output has this shape; look at what it returns, and at the weights."""
+def trained(fit, kind, x, y, epochs, lr, batch_size, old=None):
+    """Call fit with a linear model whose output has this shape; look at what it returns, and at the weights.
+
+    old: the gradient that each parameter already has.
+    """
     model = Outputs(kind)
     parameters = list(model.parameters())
+    for p in parameters if old is not None else []:
+        p.grad = torch.full_like(p, old)
     loss = fit(model, x, y, epochs, lr, batch_size)
     same = all(a is b for a, b in zip(parameters, model.parameters(), strict=True))
     facts = {"float": isinstance(loss, float), "same parameters": same}
@@ -172,7 +178,7 @@ with check("broadcast-loss") as test:
         """fit returns a float."""
         seen.that(seen["float"], "Return the loss as a Python float: a tensor has .item() for that.", stage="type")
 
-    def by_hand(x, y, epochs, lr, batch_size, broadcast=False):
+    def by_hand(x, y, epochs, lr, batch_size, broadcast=False, old=0.0):
         """The losses of all batches, epoch by epoch, their sizes, and the parameters afterwards."""
         w, b = torch.tensor([0.3, -0.2], dtype=torch.float64), torch.tensor(0.1, dtype=torch.float64)
         x, y, found = x.double(), y.flatten().double(), []
@@ -181,7 +187,8 @@ with check("broadcast-loss") as test:
             for xb, yb in zip(x.split(batch_size), y.split(batch_size), strict=True):
                 off = xb @ w + b - (yb.mean() if broadcast else yb)
                 found[-1].append((off.square().mean().item(), len(yb)))
-                w, b = w - lr * 2 * xb.T @ off / len(yb), b - lr * 2 * off.mean()
+                w, b = w - lr * (2 * xb.T @ off / len(yb) + old), b - lr * (2 * off.mean() + old)
+                old = 0.0
         return found, torch.cat([w, b[None]]).float()
 
     def mean_of(batches):
@@ -206,16 +213,32 @@ with check("broadcast-loss") as test:
     uneven = torch.cat([uneven, 0.7 * uneven.flip(1) + 0.1])
     goals = (uneven[:, 0] * uneven[:, 1] + uneven[:, 0] - 0.3) * 2
 
-    def judge_exactly(kind, x, y, epochs, lr, batch_size):
+    def judge_exactly(kind, x, y, epochs, lr, batch_size, old=None):
         """Loss and weights are those of a computation by hand, without a warning."""
-        seen = observe_scenario(trained, fit, kind, x, y, epochs, lr, batch_size).expecting(*alone, *known)
+        seen = observe_scenario(trained, fit, kind, x, y, epochs, lr, batch_size, old).expecting(*alone, *known)
         judge_type(seen)
+
+        def has(weights):
+            return torch.allclose(seen["weights"], weights, rtol=1e-3, atol=1e-4)
+
         found, weights = by_hand(x, y, epochs, lr, batch_size)
         _, mixed = by_hand(x, y, epochs, lr, batch_size, broadcast=True)
+        _, with_old = by_hand(x, y, epochs, lr, batch_size, old=old or 0.0)
+        earlier = [by_hand(x, y, n, lr, batch_size)[1] for n in range(1, epochs)]
         seen.that(
-            torch.allclose(seen["weights"], weights, rtol=1e-3, atol=1e-4),
+            has(weights),
             "The weights after training are not those of SGD on the mean squared error of each batch, in order.",
-            mistake(broadcast, when=lambda seen: torch.allclose(seen["weights"], mixed, rtol=1e-3, atol=1e-4)),
+            mistake(broadcast, when=lambda seen: has(mixed)),
+            mistake(
+                "Gradients from before the call went into the first step, because `backward` adds to `.grad`. Clear "
+                "them before each `backward`, not only after the step.",
+                when=lambda seen: old and has(with_old),
+            ),
+            mistake(
+                "The loss rises here, and afterwards the model has the weights of an earlier epoch. Every batch of "
+                "every epoch makes its step, so keep the weights of the last one.",
+                when=lambda seen: any(map(has, earlier)) and mean_of(found[-1]) > mean_of(found[0]),
+            ),
         )
         means = [loss for loss, _ in found[-1]]
         seen.that(
@@ -245,6 +268,12 @@ with check("broadcast-loss") as test:
         judge_exactly(kind, uneven[:7], targets[:7], 2, 0.1, 3)
 
     ### BEGIN HIDDEN TESTS
+    test.hidden("gradients from before the call")
+    judge_exactly("(B, 1)", uneven, goals, 2, 0.1, 4, old=3.0)
+
+    test.hidden("a rate so large that the loss rises")
+    judge_exactly("(B, 1)", uneven, goals, 3, 1.5, 4)
+
     for kind, column in [("(B, 1)", False), ("(B,)", False), ("(B, 1)", True), ("(B,)", True)]:
         test.hidden("one sample only, in a batch that could hold more")
         targets = goals[:, None] if column else goals

@@ -255,11 +255,16 @@ with check("cross-entropy-from-logits") as test:
         "If no row is left, your function returns a nan without a graph, so `loss.backward()` raises for a batch of "
         "nothing but padding. Return what the mean of no rows gives: that nan still depends on the logits."
     )
+    not_zero = (
+        "If no row is left, the gradient of your loss isn't 0. An ignored row affects no gradient, and a gradient of "
+        "nan would make every weight nan in the next step. Return the mean of the losses that are left, which are none."
+    )
     for size, labels in (((3, 4), [-100, -100, -100]), ((1, 2), [-100]), ((0, 3), [])):
         some_logits = torch.randn(size, generator=g).requires_grad_()
         seen = observe(cross_entropy, some_logits, torch.tensor(labels, dtype=torch.int64))
         seen.returns(torch.tensor(torch.nan), because="If no row is left, the mean is nan, as in PyTorch.")
         seen.that(seen.noted.tracked, constant, stage="gradient")
+        seen.that(seen.gradient(0).eq(0).all(), not_zero, stage="gradient")
 
     test.hidden("another ignore_index")
     for ignore_index in (-1, 255, 1, 0):

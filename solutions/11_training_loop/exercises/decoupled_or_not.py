@@ -16,8 +16,8 @@
 # - lr and weight_decay may be anything from 1e-4 to 0.5. The result does not depend on amsgrad, eps and similar
 #   options.
 #
-# **Rule.** Decide by stepping the optimizer, not by its class, its name, its defaults or its source. The check sees
-# that a step is made, but not what you decide by, so please keep to the rule there.
+# **Rule.** Decide by how far steps of the optimizer move weights, not by its class, its name, its defaults, its state
+# or its source. The check sees that a step is made, but not what you decide by, so please keep to the rule there.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -162,8 +162,8 @@ with check("decoupled-or-not") as test:
         seen.that(bool(seen["grads"]), by_class, stage="rule")
         seen.that(
             seen["value"] is decoupled,
-            f"Behind a class of its own, {name} was taken for the other kind: the class, its name or its settings must "
-            "not decide, only how far the weights move.",
+            f"Behind a class of its own, {name} was taken for the other kind: the class, its name, its settings and "
+            "its state must not decide, only how far the weights move.",
             stage="rule",
         )
 

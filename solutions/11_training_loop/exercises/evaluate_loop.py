@@ -10,9 +10,11 @@
 # - `loader` is any iterable of pairs (inputs, labels), possibly a generator, and `loss_fn(outputs, labels)` averages
 #   over its batch. Return the loss and the accuracy *per sample* over the whole loader as two Python floats, for any
 #   batch sizes from 1 on.
-# - The model runs in eval mode, and no graph is recorded. No parameter, gradient or buffer changes.
-# - When the function returns, or something in the loop raises, every submodule has the same training flag as before (a
-#   frozen batch norm stays in eval mode), and the grad mode is the same as before. Exceptions propagate to the caller.
+# - The model runs in eval mode, and no graph is recorded. No parameter, `requires_grad` flag, gradient or buffer
+#   changes.
+# - When the function returns, or something in the loop raises (even Ctrl-C), every submodule has the same training flag
+#   as before (a frozen batch norm stays in eval mode), and the grad mode is the same as before. Exceptions propagate to
+#   the caller.
 # - If the loader yields no batch, raise ValueError.
 #
 # <details><summary>Hint 1</summary>
@@ -121,11 +123,11 @@ def state_of(model):
 
 
 def same_state(a, b):
-    """Whether nothing has changed."""
-    for name, (values, flag, grad) in a.items():
-        now, now_flag, now_grad = b[name]
+    """Whether no value and no gradient has changed."""
+    for name, (values, _, grad) in a.items():
+        now, _, now_grad = b[name]
         same_grad = now_grad is None if grad is None else now_grad is not None and torch.equal(grad, now_grad)
-        if not (torch.equal(values, now) and flag == now_flag and same_grad):
+        if not (torch.equal(values, now) and same_grad):
             return False
     return True
 
@@ -134,6 +136,12 @@ def failing(batches):
     """A loader that raises at its end."""
     yield from batches
     raise LookupError("no more batches")
+
+
+def interrupted(batches):
+    """A loader at whose end somebody presses Ctrl-C."""
+    yield from batches
+    raise KeyboardInterrupt
 
 
 def loss_of(kind):
@@ -160,7 +168,8 @@ def evaluated(evaluate, batches, modes, kind="list", loss="cross entropy", may_r
         module.training = modes.get(name, modes["all"])
     model.last.weight.grad = torch.full((3, 3), 0.5)
     model.norm.weight.requires_grad_(False)
-    pairs = {"list": list, "generator": iter, "fails": failing}[kind]([tuple(pair) for pair in batches])
+    loader_of = {"list": list, "generator": iter, "fails": failing, "interrupted": interrupted}[kind]
+    pairs = loader_of([tuple(pair) for pair in batches])
     flags, state, raised, came = flags_of(model), state_of(model), "nothing", None
     try:
         with torch.set_grad_enabled(grad):
@@ -168,7 +177,7 @@ def evaluated(evaluate, batches, modes, kind="list", loss="cross entropy", may_r
                 came = evaluate(model, pairs, loss_of(loss))
             finally:
                 recording = torch.is_grad_enabled() == grad
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
         if not may_raise:
             raise
         raised = type(error).__name__
@@ -184,6 +193,7 @@ def evaluated(evaluate, batches, modes, kind="list", loss="cross entropy", may_r
         "after": flags_of(model),
         "recording": recording,
         "same state": same_state(state, state_of(model)),
+        "same flags": [flag for _, flag, _ in state.values()] == [flag for _, flag, _ in state_of(model).values()],
     }
 
 
@@ -332,19 +342,38 @@ with check("evaluate-loop") as test:
             "Your evaluation changed a parameter, a gradient or a buffer of the model.",
             stage="arguments",
         )
+        seen.that(
+            seen["same flags"],
+            "A parameter has another requires_grad flag after your evaluation than before, so a frozen parameter would "
+            "be trained from now on, or a trained one would stay as it is. `torch.no_grad()` records no graph and "
+            "needs no flags.",
+            stage="arguments",
+        )
 
     exception = mistake("After an exception the flags were not restored: use finally.", stage="arguments")
+    interrupt = mistake(
+        "A KeyboardInterrupt, which is Ctrl-C, left flags in eval mode, because it is no `Exception`. `finally` runs "
+        "whatever is raised.",
+        stage="arguments",
+    )
+    at_once = mistake(
+        "The loader raised before its first batch, and the flags were not restored. After eval(), everything that can "
+        "raise belongs into the `try` whose `finally` restores them, even `iter(loader)` and the first `next`.",
+        stage="arguments",
+    )
     for idea, modes, sizes, kind, loss, raised in [
         ("a loss that raises", everything, (8, 8, 8), "list", "raises", "ZeroDivisionError"),
         ("a loss that raises", {"all": True, "norm": False}, (8, 8), "generator", "raises", "ZeroDivisionError"),
         ("a model that raises", everything, (8, 13), "list", "cross entropy", "ArithmeticError"),
         ("a loader that raises", everything, (8, 9), "fails", "cross entropy", "LookupError"),
+        ("a loader that raises at its first batch", everything, (), "fails", "cross entropy", "LookupError"),
+        ("Ctrl-C", everything, (8, 9), "interrupted", "cross entropy", "KeyboardInterrupt"),
     ]:
         test.hidden(idea)
         seen = observe_scenario(evaluated, evaluate, cut(*sizes), modes, kind, loss, True)
         lost = "An exception from the loss, the model or the loader must reach the caller."
         seen.that(seen["raised"] == raised, lost, stage="raised")
-        judge_flags(seen, exception)
+        judge_flags(seen, interrupt if kind == "interrupted" else exception if sizes else at_once)
 
     test.hidden("a caller that records no gradients")
     seen = observe_scenario(evaluated, evaluate, cut(9, 5), everything, "list", "cross entropy", False, False)

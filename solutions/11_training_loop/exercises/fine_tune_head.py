@@ -133,9 +133,12 @@ def first_step(model, optimizer, x):
     return {"before": before, "grads": grads, "after": after}
 
 
-def prepared(prepare, Backbone, old, classes, lr_body, lr_head, dtype, x):
-    """Prepare a Backbone of `old` classes for `classes`, then train it for one step."""
-    model, pretrained = filled(Backbone(old), 1, dtype), network(old, 2, dtype)
+def prepared(prepare, Backbone, old, classes, lr_body, lr_head, dtype, x, saved=None):
+    """Prepare a Backbone of `old` classes for `classes`, then train it for one step.
+
+    saved: the dtype of the checkpoint, if it is another than the model's.
+    """
+    model, pretrained = filled(Backbone(old), 1, dtype), network(old, 2, saved or dtype)
     names = list(dict(model.named_parameters()))
     state = {name: t.clone() for name, t in pretrained.state_dict().items()}
     old_rows = torch.cat([model.fc.weight.detach().clone(), state["fc.weight"]])
@@ -148,15 +151,22 @@ def prepared(prepare, Backbone, old, classes, lr_body, lr_head, dtype, x):
     if not (facts["linear"] and facts["names"]):
         return facts
     rows, biases = fc.weight.detach().double(), fc.bias.detach().double()
+    if saved is not None:
+        dtype = model.body[0].weight.dtype
     facts |= {
         "out_features": fc.out_features,
         "shapes": [tuple(fc.weight.shape), tuple(fc.bias.shape)],
         "dtypes": [fc.weight.dtype, fc.bias.dtype],
+        "body's dtype": dtype,
         "flags": [p.requires_grad for p in model.parameters()],
         "same fc": fc is old_fc,
         "old rows": rows.shape[1] == 16 and bool((rows[:, None] == old_rows.double()).all(2).any()),
         "old biases": bool(torch.isin(biases, old_biases.double()).any()),
-        "loaded": all(torch.equal(now[k], t) for k, t in pretrained.state_dict().items() if k.startswith("body")),
+        "loaded": all(
+            torch.equal(now[k], t if saved is None else t.to(now[k].dtype))
+            for k, t in pretrained.state_dict().items()
+            if k.startswith("body")
+        ),
         "optimizer": described(optimizer, model),
         "stats": None,
         "step": None,
@@ -182,10 +192,11 @@ size = mistake(
 """The body is loaded, the head is new for any number of classes, and both have their own rates."""
 with check("fine-tune-head") as test:
 
-    def judge(old, classes, lr_body, lr_head, dtype=torch.float32):
+    def judge(old, classes, lr_body, lr_head, dtype=torch.float32, saved=None):
         """Everything about a model whose body and head are trained."""
         x = ((torch.arange(48) * 29 % 53) / 26 - 1).reshape(8, 6)
-        seen = observe_scenario(prepared, prepare, Backbone, old, classes, lr_body, lr_head, dtype, x).expecting(size)
+        seen = observe_scenario(prepared, prepare, Backbone, old, classes, lr_body, lr_head, dtype, x, saved)
+        seen.expecting(size)
         seen.that(seen["linear"], "model.fc must be a Linear layer.", stage="type")
         seen.that(seen["names"], "The names of the parameters have changed. They must stay the same.", stage="rule")
         seen.that(
@@ -198,7 +209,12 @@ with check("fine-tune-head") as test:
             stage="shape",
         )
         body = "The new head must have the body's dtype and device."
-        seen.that(seen["dtypes"] == [dtype, dtype], body, stage="dtype")
+        of_checkpoint = mistake(
+            "The new head has the dtype of the checkpoint, not the body's. `load_state_dict` copies the values into "
+            "the model's tensors, which keep their dtype and device.",
+            when=lambda seen: saved is not None and seen["dtypes"] == [saved, saved],
+        )
+        seen.that(seen["dtypes"] == [seen["body's dtype"]] * 2, body, of_checkpoint, stage="dtype")
         seen.that(seen["loaded"], "The body doesn't have the pre-trained weights.")
         copied = "The head must be new, not a slice of the old head."
         seen.that(not seen["old rows"] and not seen["old biases"], copied, stage="aliasing")
@@ -252,6 +268,9 @@ with check("fine-tune-head") as test:
     test.hidden("a body in float64")
     judge(5, 3, 0.01, 0.5, torch.float64)
 
+    test.hidden("a model in float64, a checkpoint in float32")
+    judge(5, 3, 0.01, 0.5, torch.float64, saved=torch.float32)
+
     def elsewhere(prepare, Backbone, lr_body):
         """Prepare a Backbone that lies on the meta device; where is its new head?"""
         model = filled(Backbone(4), 1).to("meta")
@@ -289,7 +308,7 @@ with check("fine-tune-head") as test:
         names = {id(p): name for name, p in model.named_parameters()}
         facts["in optimizer"] = [names.get(id(p), "unknown") for g in optimizer.param_groups for p in g["params"]]
         facts["settings"] = [[float(g["lr"]), float(g["momentum"])] for g in optimizer.param_groups if g["params"]]
-        facts |= {"gradients": [], "off": 0.0, "head off": 0.0, "frozen head": False}
+        facts |= {"gradients": [], "off": 0.0, "head off": 0.0, "frozen head": False, "no graph": False}
         with torch.no_grad():
             features = pretrained.body(x)
         for action in actions:
@@ -302,6 +321,7 @@ with check("fine-tune-head") as test:
             if action == "step":
                 facts["frozen head"] |= not (out.requires_grad and fc.weight.requires_grad and fc.bias.requires_grad)
                 if facts["frozen head"]:
+                    facts["no graph"] = fc.weight.requires_grad and fc.bias.requires_grad
                     break
                 optimizer.zero_grad()
                 out.square().mean().backward()
@@ -346,7 +366,13 @@ with check("fine-tune-head") as test:
             seen["off"] < 1e-4,
             "The outputs of the frozen body differ from its outputs in eval mode with the checkpoint's statistics.",
         )
-        seen.that(not seen["frozen head"], "The head is trained, so it must require grad.", stage="gradient")
+        without_graph = mistake(
+            "The weights of the head require grad, but its output has no graph, so the head gets no gradient. Only the "
+            "body may run under no_grad.",
+            when=lambda seen: seen["no graph"],
+        )
+        head = "The head is trained, so it must require grad."
+        seen.that(not seen["frozen head"], head, without_graph, stage="gradient")
         seen.that(
             sorted(seen["in optimizer"]) == ["fc.bias", "fc.weight"],
             "If the body is frozen, the optimizer must have the parameters of the new head, and nothing else.",

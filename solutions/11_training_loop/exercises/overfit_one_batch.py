@@ -18,6 +18,7 @@
 #     - `"fits"`: the last loss is below `floor`, even if it came from the last of `max_steps` calls.
 #     - `"stands still"`: no call changed any weight, not even in the last bit. This includes `max_steps=0`, when `step`
 #       is never called. A weight that was nan and still is nan has not changed. Frozen weights count like all others.
+#       (No weight goes from 0.0 to -0.0 or back.)
 #     - `"diverges"`: the last loss is nan or inf, or larger than the first.
 #     - `"stuck"`: anything else, that is, the weights change but the loss doesn't get below `floor`.
 # - `weights` is a list of float32 or float64 tensors of any shape. Some may be frozen, the same tensor may be listed
@@ -164,7 +165,10 @@ def trained(why_not, way, max_steps):
 
 
 def scripted(why_not, weights, moves, losses, settings):
-    """Ask about a step that adds moves[0], moves[1], … to the weights in turn, and returns these losses in turn."""
+    """Ask about a step that adds moves[0], moves[1], … to the weights in turn, and returns these losses in turn.
+
+    With settings["filled"], the moves are not added: they replace the values.
+    """
     weights = [nn.Parameter(weight) for weight in weights]
     if settings.get("twice"):
         weights.append(weights[0])
@@ -175,11 +179,12 @@ def scripted(why_not, weights, moves, losses, settings):
     def step():
         with torch.no_grad():
             for weight, by in zip(weights, moves[len(calls) % len(moves)], strict=False):
-                weight += by
+                weight.copy_(torch.as_tensor(by) if settings.get("filled") else weight + by)
         calls.append(1)
         return losses[min(len(calls), len(losses)) - 1]
 
-    return watched(why_not, step, weights, {key: settings[key] for key in settings if key not in ("twice", "frozen")})
+    own = ("twice", "frozen", "filled")
+    return watched(why_not, step, weights, {key: settings[key] for key in settings if key not in own})
 
 
 too_often = "You call step too often. Stop after a loss that is below floor, nan or inf, and after max_steps calls."
@@ -300,7 +305,7 @@ with check("overfit-one-batch") as test:
         """What is said of these losses and moves."""
         weights = [torch.tensor([1.0, 2.0])] if weights is None else weights
         settings = {"max_steps": 6} | settings
-        limits = {key: value for key, value in settings.items() if key not in ("twice", "frozen")}
+        limits = {key: value for key, value in settings.items() if key not in ("twice", "frozen", "filled")}
         seen = observe_scenario(scripted, why_not, weights, [list(by) for by in moves], losses, settings)
         judge(seen, expected, *mistakes, **limits)
 
@@ -322,6 +327,8 @@ with check("overfit-one-batch") as test:
         ),
     )
     scripted_as(falling, "stuck", shape, one_of_them, weights=two, moves=[[0.0, 0.5]])
+    in_double = [weight.double() for weight in two]
+    scripted_as(falling, "stuck", shape, weights=in_double, moves=[[0.0, 0.5]])
     other = says("stands still", "All weights count. If one of them doesn't change, the others may.")
     scripted_as(falling, "stuck", other, weights=two, moves=[[0.5, 0.0]])
     three = [torch.ones(2), torch.full((2,), 3.0), torch.zeros(0), torch.full((2,), 5.0)]
@@ -384,6 +391,12 @@ with check("overfit-one-batch") as test:
         "the two look equal. Only a nan that was nan before has not changed.",
     )
     scripted_as([1.0, torch.nan], "diverges", zero_to_nan, weights=[torch.zeros(2)], moves=[[torch.nan]])
+    from_nan = says(
+        "stands still",
+        "A weight went from nan to a number here, which is a change. Only a nan that is still nan has not changed.",
+    )
+    restored = [[torch.tensor([0.5, 1.0]), torch.tensor([torch.inf, 2.0])]]
+    scripted_as(falling, "stuck", from_nan, weights=poisoned, moves=restored, filled=True)
     scripted_as([1.0, torch.nan], "stands still", order, moves=[[0.0]])
     scripted_as([1.0, 2.0], "stands still", order, moves=[[0.0]])
 

@@ -87,7 +87,9 @@ def state_of(model):
 def same_state(a, b):
     """Whether the model is as before."""
     same = len(a[0]) == len(b[0]) and a[1:] == b[1:]
-    return same and all(torch.equal(x[0], y[0]) and x[1] == y[1] for x, y in zip(a[0], b[0], strict=True))
+    return same and all(
+        (x[0].is_meta or torch.equal(x[0], y[0])) and x[1] == y[1] for x, y in zip(a[0], b[0], strict=True)
+    )
 
 
 def examined(decay_groups, model, weight_decay, times=1):
@@ -98,7 +100,8 @@ def examined(decay_groups, model, weight_decay, times=1):
         groups = decay_groups(model, weight_decay)
     is_pair = isinstance(groups, (list, tuple)) and [isinstance(g, dict) for g in groups] == [True, True]
     same = same_state(before, state_of(model))
-    return {"pair": is_pair, "groups": described(groups, names) if is_pair else [], "same": same}
+    facts = {"pair": is_pair, "groups": described(groups, names) if is_pair else [], "same": same}
+    return facts | {"meta": any(p.is_meta for p in model.parameters())}
 
 
 class Mixed(nn.Module):
@@ -165,6 +168,11 @@ def judge(seen, decayed, others, weight_decay, norms_2d=()):
             when=lambda seen: extra & set(norms_2d) and all(n in norms_2d or n.endswith(".mix") for n in extra),
         ),
         mistake(
+            "nn.SyncBatchNorm is also batch norm, but it isn't derived from BatchNorm1d, 2d or 3d. All of them are "
+            "derived from nn.modules.batchnorm._BatchNorm.",
+            when=lambda seen: extra == {"mixing.3.mix"},
+        ),
+        mistake(
             "No parameter of a norm layer is decayed, not even a parameter that a class derived from "
             "GroupNorm, batch norm or instance norm has added.",
             when=lambda seen: all(name.endswith(".mix") for name in extra),
@@ -181,6 +189,16 @@ def judge(seen, decayed, others, weight_decay, norms_2d=()):
     seen.that(
         set(first["names"]) == set(decayed),
         "A parameter with two or more dimensions that belongs to no norm layer must be decayed, whatever its name.",
+        mistake(
+            "This model is on the meta device, where the data_ptr() of every parameter is 0, and your first group is "
+            "empty. Recognise a parameter by its id.",
+            when=lambda seen: seen["meta"] and not first["names"],
+        ),
+        mistake(
+            "A custom module may also have an attribute called `num_groups` or `normalized_shape`, as wav2vec's "
+            "quantizer has. That doesn't make it a norm layer: check the module's type with isinstance.",
+            when=lambda seen: set(decayed) - set(first["names"]) == {"codes.table"},
+        ),
         mistake(
             "A layer inside a norm layer is not a norm layer, but `norm.parameters()` also lists its "
             "weights. Use parameters(recurse=False).",
@@ -295,6 +313,14 @@ with check("weight-decay-groups") as test:
                 self.norm_bias = nn.Parameter(torch.ones(3, 3))
                 self.temperature = nn.Parameter(torch.tensor(1.0))
 
+        class Codes(nn.Module):
+            """No norm layer, in spite of its attributes."""
+
+            def __init__(self):
+                super().__init__()
+                self.num_groups, self.normalized_shape, self.num_features = 2, (3,), 3
+                self.table = nn.Parameter(torch.ones(1, 2, 3))
+
         class Custom(nn.Module):
             """Norms in custom modules, names that mislead, a layer that is used twice."""
 
@@ -316,8 +342,14 @@ with check("weight-decay-groups") as test:
                 self.lstm = nn.LSTM(2, 2)
                 self.gated = Gated()
                 self.mixing = nn.ModuleList(
-                    [mixing(nn.GroupNorm, 1, 2), mixing(nn.BatchNorm2d, 2), mixing(nn.InstanceNorm1d, 2)]
+                    [
+                        mixing(nn.GroupNorm, 1, 2),
+                        mixing(nn.BatchNorm2d, 2),
+                        mixing(nn.InstanceNorm1d, 2),
+                        mixing(nn.SyncBatchNorm, 2),
+                    ]
                 )
+                self.codes = Codes()
 
         return Custom()
 
@@ -331,6 +363,9 @@ with check("weight-decay-groups") as test:
             model = nn.Sequential(nn.LayerNorm((2, 3)), nn.GroupNorm(1, 2)).eval()
         elif kind == "a norm":
             model = nn.LayerNorm((3, 2))
+        elif kind == "meta":
+            with torch.device("meta"):
+                model = nn.Sequential(nn.Linear(2, 3), nn.LayerNorm((2, 3)))
         elif kind == "no parameter":
             model = nn.ReLU()
         else:
@@ -344,6 +379,7 @@ with check("weight-decay-groups") as test:
         ("nothing but norms: the first group is empty", "only norms", [], both, ["0.weight", "0.bias"]),
         ("the model is a norm", "a norm", [], ["weight", "bias"], ["weight", "bias"]),
         ("no parameter at all", "no parameter", [], [], []),
+        ("a model on the meta device", "meta", ["0.weight"], ["0.bias", "1.weight", "1.bias"], ["1.weight", "1.bias"]),
     ]:
         test.hidden(idea)
         for weight_decay, times in ((0.1, 1), (0.0, 2)):
@@ -352,13 +388,14 @@ with check("weight-decay-groups") as test:
 
     test.hidden("custom modules, scalars, names that mislead, called twice")
     decayed = ["bias", "noise.norm_bias", "norm.weight", "conv.weight", "lstm.weight_ih_l0", "lstm.weight_hh_l0"]
-    decayed += ["gated.gate.weight"]
+    decayed += ["gated.gate.weight", "codes.table"]
     others = ["a.weight", "a.bias", "noise.temperature", "norm.bias", "conv.bias"]
     others += [f"table.{n}.{name}" for n in ("b2", "b3", "s") for name in ("weight", "bias")]
     others += ["inst.0.weight", "inst.0.bias", "inst.1.weight", "inst.1.bias", "inst.2.weight"]
     others += ["deep.0.0.weight", "thin.weight", "lstm.bias_ih_l0", "lstm.bias_hh_l0"]
     others += ["gated.weight", "gated.bias", "gated.gate.bias"]
-    others += [f"mixing.{n}.{name}" for n in (0, 1) for name in ("weight", "bias", "mix")] + ["mixing.2.mix"]
+    others += [f"mixing.{n}.{name}" for n in (0, 1) for name in ("weight", "bias", "mix")]
+    others += ["mixing.2.mix", "mixing.3.weight", "mixing.3.bias", "mixing.3.mix"]
     seen = observe_scenario(other_grouped, decay_groups, "custom", 0.05, 2)
     judge_all(seen, decayed, others, 0.05, norms_2d=["a.weight", "a.bias", "deep.0.0.weight"])
     ### END HIDDEN TESTS

@@ -1,3 +1,4 @@
+import copy
 import warnings
 
 import torch
@@ -305,6 +306,37 @@ def fit(model, x, y, epochs, lr, batch_size):
             opt.step()
             total += loss.item() * len(yb)
     return total / len(x)
+
+
+# %% wrong: zero_grad only after each step
+# says: Gradients from before the call went into the first step, because `backward` adds to `.grad`. Clear them before
+# earns: 1 of 2
+# caught: hidden
+def fit(model, x, y, epochs, lr, batch_size):
+    opt = torch.optim.SGD(model.parameters(), lr=lr)
+    for _ in range(epochs):
+        total = 0.0
+        for xb, yb in DataLoader(TensorDataset(x, y), batch_size=batch_size):
+            loss = checked(model(xb), yb)
+            loss.backward()
+            opt.step()
+            opt.zero_grad()
+            total += loss.item() * len(yb)
+    return total / len(x)
+
+
+# %% wrong: goes back to the best epoch
+# says: The loss rises here, and afterwards the model has the weights of an earlier epoch. Every batch of every epoch
+# earns: 1 of 2
+# caught: hidden
+def fit(model, x, y, epochs, lr, batch_size):
+    best, best_state = float("inf"), None
+    for _ in range(epochs):
+        loss = training(checked)(model, x, y, 1, lr, batch_size)
+        if loss < best:
+            best, best_state = loss, copy.deepcopy(model.state_dict())
+    model.load_state_dict(best_state)
+    return loss
 
 
 # %% wrong: the exact solution at once

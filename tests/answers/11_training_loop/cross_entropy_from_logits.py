@@ -351,6 +351,18 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 cross_entropy = from_log_p(log_p_of, mean=lambda losses, rows, kept: losses.sum() / kept.sum().clamp(min=1))
 
 
+# %% wrong: nan times the logits for no row
+# says: If no row is left, the gradient of your loss isn't 0. An ignored row affects no gradient, and a gradient of nan
+# earns: 1 of 2
+# caught: hidden
+# corner: empty
+def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
+    refuse(logits, target, ignore_index)
+    if not (target != ignore_index).any():
+        return logits.sum() * torch.nan
+    return from_log_p(log_p_of)(logits, target, label_smoothing=label_smoothing, ignore_index=ignore_index)
+
+
 # %% wrong: a constant nan for no row
 # says: If no row is left, your function returns a nan without a graph, so `loss.backward()` raises for a batch of
 # earns: 1 of 2

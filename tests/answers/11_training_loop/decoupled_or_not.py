@@ -78,7 +78,7 @@ def is_decoupled(make_optimizer):
 
 
 # %% wrong: reads the groups, after a step for the sake of appearance
-# says: Behind a class of its own, AdamW was taken for the other kind: the class, its name or its settings
+# says: Behind a class of its own, AdamW was taken for the other kind: the class, its name, its settings and
 # earns: 0 of 1
 def is_decoupled(make_optimizer):
     optimizer = make_optimizer([nn.Parameter(torch.ones(1))])
@@ -294,7 +294,7 @@ def is_decoupled(make_optimizer):
 
 
 # %% wrong: looks whether the moments in the state stay zero
-# says: Behind a class of its own, Adam was taken for the other kind: the class, its name or its settings
+# says: Behind a class of its own, Adam was taken for the other kind: the class, its name, its settings and
 # earns: 0 of 1
 def is_decoupled(make_optimizer):
     weight = nn.Parameter(torch.ones(1, dtype=torch.float64))

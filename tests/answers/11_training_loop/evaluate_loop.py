@@ -1,5 +1,6 @@
 import contextlib
 import copy
+import itertools
 
 import torch
 
@@ -222,6 +223,45 @@ def evaluate(model, loader, loss_fn):
     return found
 
 
+# %% wrong: flags restored after exceptions, but not after an interrupt
+# says: A KeyboardInterrupt, which is Ctrl-C, left flags in eval mode, because it is no `Exception`. `finally` runs
+# earns: 1 of 2
+# caught: hidden
+def evaluate(model, loader, loss_fn):
+    flags = {module: module.training for module in model.modules()}
+
+    def restore():
+        for module, training in flags.items():
+            module.training = training
+
+    model.eval()
+    try:
+        with torch.no_grad():
+            found = mean_of(model, loader, loss_fn)
+    except Exception:
+        restore()
+        raise
+    restore()
+    return found
+
+
+# %% wrong: takes the first batch before the try
+# says: The loader raised before its first batch, and the flags were not restored. After eval(), everything that can
+# earns: 1 of 2
+# caught: hidden
+@torch.no_grad()
+def evaluate(model, loader, loss_fn):
+    flags = {module: module.training for module in model.modules()}
+    model.eval()
+    batches = iter(loader)
+    first = list(itertools.islice(batches, 1))
+    try:
+        return mean_of(model, itertools.chain(first, batches), loss_fn)
+    finally:
+        for module, training in flags.items():
+            module.training = training
+
+
 # %% wrong: swallows exceptions
 # says: An exception from the loss, the model or the loader must reach the caller.
 # earns: 1 of 2
@@ -300,7 +340,7 @@ def evaluate(model, loader, loss_fn):
 
 
 # %% wrong: requires_grad_(False) in place of no_grad
-# says: Your evaluation changed a parameter, a gradient or a buffer of the model.
+# says: A parameter has another requires_grad flag after your evaluation than before, so a frozen parameter would be
 # earns: 1 of 2
 # caught: hidden
 def evaluate(model, loader, loss_fn):

@@ -400,6 +400,18 @@ def prepare(model, state, num_classes, lr_body, lr_head):
     return optimizer_of(model, lr_body, lr_head)
 
 
+# %% wrong: the whole forward runs without a graph
+# says: The weights of the head require grad, but its output has no graph, so the head gets no gradient.
+# earns: 1 of 2
+def prepare(model, state, num_classes, lr_body, lr_head):
+    model.load_state_dict(state)
+    model.fc = new_head(model, num_classes)
+    if lr_body == 0:
+        stay_in_eval(model.body)
+        model.forward = torch.no_grad()(model.forward)
+    return optimizer_of(model, lr_body, lr_head)
+
+
 # %% wrong: the head is cut from the old one
 # says: The head must be new, not a slice of the old head.
 # earns: 1 of 2
@@ -425,6 +437,18 @@ prepare = with_parts(replace=lambda model, n: model.fc if n == len(model.fc.weig
 # earns: 1 of 2
 # caught: hidden
 prepare = with_parts(replace=lambda model, classes: nn.Linear(16, classes))
+
+
+# %% wrong: the new head in the dtype of the checkpoint
+# says: The new head has the dtype of the checkpoint, not the body's. `load_state_dict` copies the values into the
+# earns: 1 of 2
+# caught: hidden
+def prepare(model, state, num_classes, lr_body, lr_head):
+    model.load_state_dict(state)
+    model.fc = nn.Linear(16, num_classes).to(state["body.0.weight"])
+    if lr_body == 0:
+        stay_in_eval(model.body)
+    return optimizer_of(model, lr_body, lr_head)
 
 
 # %% wrong: pops the head from the checkpoint

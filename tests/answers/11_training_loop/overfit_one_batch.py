@@ -563,6 +563,25 @@ why_not = asked(
 )
 
 
+# %% wrong: compares the bits as int32
+# says: Weights may have any shape, even that of a single number:
+# earns: 1 of 2
+# caught: hidden
+# corner: 0-d
+why_not = asked(
+    copied=lambda w: w.detach().view(torch.int32).clone(),
+    same=lambda a, b: torch.equal(a.view(torch.int32), b),
+)
+
+
+# %% wrong: what was nan counts as unchanged
+# says: A weight went from nan to a number here, which is a change. Only a nan that is still nan has not changed.
+# earns: 1 of 2
+# caught: hidden
+# corner: nan
+why_not = asked(same=lambda a, b: not ((a != b) & ~b.isnan()).any())
+
+
 # %% wrong: True or False
 # says: Return one of the strings
 # says: This check builds on the first one

@@ -161,6 +161,24 @@ def train(model, optimizer, scheduler, batches, *, steps, accumulate=1, max_norm
     )
 
 
+# %% right: clones of parameters and buffers, which still have a graph
+class WithGraph(Loop):
+    def load(self, resume, model, optimizer, scheduler):
+        detached = {name: t.detach() for name, t in resume["model"].items()}
+        return super().load(resume | {"model": detached}, model, optimizer, scheduler)
+
+    def copied(self, state):
+        own = {name: t.clone() for name, t in [*self.model.named_parameters(), *self.model.named_buffers()]}
+        return super().copied({key: value for key, value in state.items() if key != "model"}) | {"model": own}
+
+    def mode(self, model):
+        super().mode(model)
+        self.model = model
+
+
+train = WithGraph().train
+
+
 # %% right: one step at a time by recursion, log_softmax and gather
 @torch.enable_grad()
 def train(
@@ -392,6 +410,38 @@ class Mine(Loop):
 
 
 train = Mine().train
+
+
+# %% wrong: limits each group of the optimizer
+# says: You clipped the gradient of each of the optimizer's groups separately. All groups together have one gradient
+# earns: 2 of 3
+class EachGroup(Loop):
+    def zero(self, model, optimizer):
+        super().zero(model, optimizer)
+        self.groups_of_optimizer = optimizer.param_groups
+
+    def clip(self, model, max_norm):
+        for group in self.groups_of_optimizer if max_norm is not None else []:
+            nn.utils.clip_grad_norm_(group["params"], max_norm)
+
+
+train = EachGroup().train
+
+
+# %% wrong: limits the first group of the optimizer
+# says: You clipped only the gradient of the optimizer's first group. An optimizer may have several groups: clip the
+# earns: 2 of 3
+class FirstGroup(Loop):
+    def zero(self, model, optimizer):
+        super().zero(model, optimizer)
+        self.first = optimizer.param_groups[0]["params"]
+
+    def clip(self, model, max_norm):
+        if max_norm is not None:
+            nn.utils.clip_grad_norm_(self.first, max_norm)
+
+
+train = FirstGroup().train
 
 
 # %% wrong: gives the gradient the norm of the limit
@@ -692,6 +742,26 @@ class Mine(Loop):
 
 
 train = Mine().train
+
+
+# %% wrong: saves the rate of the first group only
+# says: After resuming, all groups of the optimizer have the rate of the first. Save and load the optimizer's
+# earns: 2 of 3
+# caught: hidden
+class OneRate(Loop):
+    def load(self, resume, model, optimizer, scheduler):
+        settings = optimizer.state_dict()["param_groups"]
+        for group in settings:
+            group["lr"] = resume["optimizer"]["rate"]
+        memory = {"state": resume["optimizer"]["state"], "param_groups": settings}
+        return super().load(resume | {"optimizer": memory}, model, optimizer, scheduler)
+
+    def state(self, model, optimizer, scheduler, losses):
+        memory = {"state": optimizer.state_dict()["state"], "rate": optimizer.param_groups[0]["lr"]}
+        return super().state(model, optimizer, scheduler, losses) | {"optimizer": memory}
+
+
+train = OneRate().train
 
 
 # %% wrong: does not load the scheduler

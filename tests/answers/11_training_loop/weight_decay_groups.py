@@ -405,6 +405,37 @@ def decay_groups(model, weight_decay):
     ]
 
 
+# %% wrong: what has the attributes of a norm is a norm
+# says: A custom module may also have an attribute called `num_groups` or `normalized_shape`, as wav2vec's quantizer
+# earns: 1 of 2
+# caught: hidden
+def decay_groups(model, weight_decay):
+    traits = "normalized_shape", "num_groups", "track_running_stats"
+
+    def is_plain(name, p, owner):
+        return p.ndim < 2 or any(hasattr(owner, trait) for trait in traits)
+
+    return groups_of(model, weight_decay, is_plain)
+
+
+# %% wrong: recognises the parameters of norms by their address
+# says: This model is on the meta device, where the data_ptr() of every parameter is 0, and your first group is empty.
+# earns: 1 of 2
+# caught: hidden
+def decay_groups(model, weight_decay):
+    places = {p.data_ptr() for m in model.modules() if isinstance(m, NORMS) for p in m.parameters(recurse=False)}
+    return groups_of(model, weight_decay, lambda name, p, owner: p.ndim < 2 or p.data_ptr() in places)
+
+
+# %% wrong: norms without SyncBatchNorm
+# says: nn.SyncBatchNorm is also batch norm, but it isn't derived from BatchNorm1d, 2d or 3d.
+# earns: 1 of 2
+# caught: hidden
+def decay_groups(model, weight_decay):
+    kinds = tuple(kind for kind in NORMS if kind is not nn.SyncBatchNorm)
+    return groups_of(model, weight_decay, lambda name, p, owner: p.ndim < 2 or isinstance(owner, kinds))
+
+
 # %% wrong: a rate of zero for what is decayed
 # says: After a step with zero gradients these have changed:
 # earns: 1 of 2
