@@ -145,8 +145,8 @@ with check("one-graph-for-all-sizes") as test:
 with check("one-graph-for-all-sizes") as test:
 
     def compiled_double(attend):
-        """Compile attend and call it with an x in float64 and T = 4."""
-        x = torch.sin(torch.arange(12.0, dtype=torch.float64)).reshape(4, 3).requires_grad_()
+        """Compile attend and call it with an x in float64 and T = 5."""
+        x = torch.sin(torch.arange(15.0, dtype=torch.float64)).reshape(5, 3).requires_grad_()
         with fresh_compiler():
             out = torch.compile(attend, backend="eager")(x)
             tracked = out.requires_grad
@@ -211,15 +211,26 @@ with check("one-graph-for-all-sizes") as test:
         because="For x = [[1e12], [1.5e19]] the first row must stay 1e12: a score of the future can be larger than any "
         "number that you subtract from it. Shut it out with -inf.",
     )
+    test.hidden("a far place with a large number")
+    x = torch.zeros(600, 1)
+    x[0], x[-1] = 1000.0, 10.0
+    observe(attend, x).returns(
+        wanted(x),
+        because="For x = 1000, then 598 zeros, then 10, the last row must be 1000: there place 0 has a score of 408 "
+        "and a penalty of -299.5. Add the two before you take the maximum and the exponential, because exp(-299.5) "
+        "alone is 0 in float32.",
+        rtol=1e-4,
+        atol=1e-5,
+    )
     test.hidden("float64")
-    x = torch.sin(torch.arange(12.0, dtype=torch.float64)).reshape(4, 3)
+    x = torch.sin(torch.arange(15.0, dtype=torch.float64)).reshape(5, 3)
     seen = observe(attend, x)
     seen.returns(
         wanted(x),
         mistake("The result must have the dtype of x: {detail}.", stage="dtype"),
         mistake(
             "In float64 the result has the digits of float32 only: something in `attend` is computed in float32, such "
-            "as the bias, the scores or the softmax.",
+            "as the bias, the root of T, the scores or the softmax.",
             when=lambda seen: is_close(seen.value, wanted(x)),
         ),
         because="In float64 the numbers are not those of the given function.",
@@ -230,9 +241,9 @@ with check("one-graph-for-all-sizes") as test:
     x.requires_grad_()
     observe(attend, x).gives_gradients(wanted, because="The gradient of x is not that of the given function.")
     test.hidden("compiled with aot_eager")
-    seen, x5 = observe_scenario(traced_twice, attend), torch.sin(torch.arange(15.0)).reshape(5, 3)
+    seen = observe_scenario(traced_twice, attend)
     seen.that(
-        is_close(seen.value, wanted(x5)),
+        is_close(seen.value, wanted(torch.sin(torch.arange(15.0)).reshape(5, 3))),
         'With the backend "aot_eager", which traces the operations once more, the numbers are others. Something in '
         "`attend` is hidden from the first compiler.",
     )

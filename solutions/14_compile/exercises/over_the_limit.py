@@ -26,7 +26,8 @@
 #   `heat`), however often it is called and restarted, and every call runs a graph. No setting of the compiler is
 #   changed.
 # - `x` is data: a vector of four numbers that never requires a gradient. What the caller writes into it later changes
-#   nothing. The weight and the bias of `lin` get the same gradients as before.
+#   nothing. The weight and the bias of `lin` get the same gradients as before, whether backward follows each call or
+#   comes once, after several calls whose results are added up.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -43,8 +44,8 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# Keep a running sum and a count, both as tensors. Forward writes both and `restart()` sets them back. Writing in place
-# and making new tensors both work.
+# Keep a running sum and a count, both as tensors. Forward writes both and `restart()` sets them back. You can make new
+# tensors, or write in place, as long as autograd doesn't save what the next call overwrites.
 #
 # </details>
 
@@ -212,17 +213,25 @@ with check("over-the-limit") as test:
             call = torch.compile(with_weights(Reader()), backend="aot_eager")
             return {"outs": [call(vector(number), 2.0 * 0.9**number).clone() for number in range(5)]}
 
-    def gradients(Reader):
-        """Call a Reader three times with gradients switched on, calling backward each time."""
-        outs = []
+    def gradients(Reader, together):
+        """Call a Reader three times with gradients, and call backward after each call or, together, once at the end."""
+        outs, losses, stuck = [], [], None
         with fresh_compiler():
             reader = with_weights(Reader())
             for number in range(3):
                 out = reader(vector(number), 2.0)
-                if out.requires_grad:
-                    out.sum().backward()
+                losses += [out.sum()] if out.requires_grad else []
                 outs.append(out.detach())
-        return {"outs": outs, "weight": reader.lin.weight.grad, "bias": reader.lin.bias.grad}
+                if losses and (number == 2 or not together):
+                    try:
+                        sum(losses).backward()
+                    except RuntimeError as error:
+                        twice = "second time" in str(error)
+                        if not twice and "inplace operation" not in str(error):
+                            raise
+                        stuck = stuck or [number + 1, twice]
+                    losses = []
+        return {"outs": outs, "weight": reader.lin.weight.grad, "bias": reader.lin.bias.grad, "stuck": stuck}
 
     test("twelve calls, as in the first check")
     seen = observe_scenario(run_reader, Reader, 12, True, False, [], False)
@@ -264,23 +273,42 @@ with check("over-the-limit") as test:
         all(map(same_numbers, seen["outs"], outs)) and seen["steps"] == [3, 1],
         "Each module counts and averages for itself. Here two modules share something.",
     )
-    test.hidden("weight and bias learn as before")
-    seen = observe_scenario(gradients, Reader)
     w, b = weight.clone().requires_grad_(), bias.clone().requires_grad_()
     for n in range(3):
         mean = sum(vector(k) for k in range(n + 1)) / (n + 1)
         (torch.tanh(F.linear(mean, w, b)) / (2.0 * (n + 1) ** 0.5)).sum().backward()
     means[2] = (vector(0) + vector(1) + vector(2)) / 3
     outs = [torch.tanh(F.linear(mean, weight, bias)) / (2.0 * n**0.5) for n, mean in enumerate(means[:3], 1)]
-    seen.that(
-        all(map(same_numbers, seen["outs"], outs)),
-        "With gradients switched on, the results are others than those of the given module.",
-    )
-    for name, wanted in (("weight", w.grad), ("bias", b.grad)):
+    for together in (False, True):
+        test.hidden("one backward for three calls" if together else "weight and bias learn as before")
+        seen = observe_scenario(gradients, Reader, together)
         seen.that(
-            same_numbers(seen[name], wanted),
-            f"The gradient of lin.{name} is another one than that of the given module.",
-            mistake(f"No gradient reaches lin.{name}.", when=lambda seen, name=name: seen[name] is None),
+            all(map(same_numbers, seen["outs"], outs)),
+            "With gradients switched on, the results are others than those of the given module.",
+        )
+        call, twice = seen["stuck"] or (0, False)
+        seen.that(
+            call == 0,
+            f"backward() after call {call} raised: forward overwrote a tensor that autograd had saved in the same "
+            "call, as tanh saves its result. Compute a new tensor instead.",
+            mistake(
+                f"backward() after call {call} raised: it went back into the graph of an earlier call, which is freed. "
+                "Something that forward keeps depends on the weights of `lin`. Keep what depends on `x` only.",
+                when=lambda seen, twice=twice: twice,
+            ),
+            mistake(
+                f"backward() after call {call} raised: a tensor that autograd had saved in an earlier call was "
+                "overwritten by a later one. Here the results of three calls are added up for one backward. Write in "
+                "place what no operation saves, such as a sum and a count, and give `lin` a new tensor.",
+                when=lambda seen, together=together: together,
+            ),
             stage="gradient",
         )
+        for name, wanted in (("weight", w.grad), ("bias", b.grad)):
+            seen.that(
+                same_numbers(seen[name], wanted),
+                f"The gradient of lin.{name} is another one than that of the given module.",
+                mistake(f"No gradient reaches lin.{name}.", when=lambda seen, name=name: seen[name] is None),
+                stage="gradient",
+            )
     ### END HIDDEN TESTS

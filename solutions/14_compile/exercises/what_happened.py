@@ -205,32 +205,38 @@ with check("what-happened") as test:
             return {"pairs": what_happened(lambda a, b: a + b, [(x, x), (x, y)])}
 
     def gradients(what_happened):
-        """Ask about x * 2 for an x, for one that requires a gradient, and under no_grad."""
+        """Ask about x * 2 for an x, for one that requires a gradient, and about a function that notes the grad mode and
+        the compiler's settings, under no_grad and without."""
         x = torch.ones(3)
         with fresh_compiler():
             pairs = what_happened(lambda x: x * 2, [(x,), (x.clone().requires_grad_(),)])
-            noted = []
+            noted, changed = [], []
+
+            @torch.compiler.disable
+            def note():
+                noted.append(torch.is_grad_enabled())
+                changed.extend(settings_changed())
 
             def asking(x):
                 x = x + 1
-                torch._dynamo.graph_break()
-                noted.append(torch.is_grad_enabled())
+                note()
                 return x
 
             with torch.no_grad():
                 without = what_happened(asking, [(x,)])
             what_happened(asking, [(x,)])
-        return {"pairs": pairs, "modes": noted, "without": without}
+        return {"pairs": pairs, "modes": noted, "without": without, "changed": changed}
 
     def once(what_happened):
-        """Ask about a function in whose graph another one notes when it runs on numbers, and call it once."""
+        """Ask about a function with an operator that notes when it runs on numbers, and call it once."""
         runs = []
 
-        @torch.compiler.allow_in_graph
-        def noted(x):
-            if type(x) is Tensor:  # while the compiler traces, x is a FakeTensor
-                runs.append(1)
+        @torch.library.custom_op("torchkata::noted", mutates_args=())
+        def noted(x: Tensor) -> Tensor:
+            runs.append(1)
             return x * 2
+
+        noted.register_fake(torch.empty_like)
 
         with fresh_compiler():
             what_happened(lambda x: noted(x), [(torch.ones(3),)])
@@ -307,7 +313,7 @@ with check("what-happened") as test:
         "requires_grad is guarded: leave the arguments as they are.",
     )
     seen.that(seen["modes"] == [False, True], "`fn` must run in the caller's grad mode.")
-    without = as_pairs(seen["without"])
+    without, changed = as_pairs(seen["without"]), seen["changed"]
     seen.that(
         without == [(1, 1)],
         f"Under no_grad x + 1 and a break make one graph, and it runs: (1, 1). You say {without}.",
@@ -326,6 +332,11 @@ with check("what-happened") as test:
         told == [[(2, 2)], [(1, 1), (1, 1), (0, 1)], [(1, 1), (1, 1), (0, 1)]],
         "item() breaks a function in two, and ints and floats become symbols or inputs at their second value. It is "
         "otherwise here: leave all settings of the compiler as they are.",
+    )
+    seen.that(
+        not changed,
+        f"While `fn` ran, a setting of the compiler was another one than before: {', '.join(changed[:1])}. Leave all "
+        "settings as they are, during the calls as well.",
     )
     test.hidden("compiled before, by somebody else")
     seen = observe_scenario(compiled_before, what_happened)

@@ -160,13 +160,12 @@ with check("write-a-backend") as test:
 
     def keywords_and_methods(swapping):
         """Replace F.leaky_relu and the method clamp; call with an x that requires a gradient, then with another."""
-        seen, runs = [], []
+        seen = []
 
         def steep(x, negative_slope, inplace=False):
             return x * negative_slope * 10
 
         def between(x, min, max):
-            runs.append(1)
             return x * min + max
 
         def f(x):
@@ -177,7 +176,6 @@ with check("write-a-backend") as test:
         with fresh_compiler():
             compiled = torch.compile(f, backend=swapping(swaps, seen))
             out = compiled(x)
-            once = len(runs)
             tracked = out.requires_grad
             if tracked:
                 out.sum().backward()
@@ -186,7 +184,6 @@ with check("write-a-backend") as test:
             "out": out,
             "tracked": tracked,
             "gradient": x.grad,
-            "once": once,
             "again": again,
             "graphs": seen,
             "swaps": len(swaps),
@@ -202,27 +199,31 @@ with check("write-a-backend") as test:
             return {"out": f(torch.zeros(2))}
 
     def names_of_methods(swapping):
-        """Replace the method relu by torch.neg in torch.relu(x) + x.relu()."""
+        """Replace the method relu by torch.neg, and operator.add by torch.sub, in torch.relu(x) + x.relu() * 10."""
+        import operator
+
         with fresh_compiler():
-            f = torch.compile(lambda x: torch.relu(x) + x.relu() * 10, backend=swapping({"relu": torch.neg}, []))
-            return {"out": f(torch.ones(2))}
+            mine = swapping({"relu": torch.neg, operator.add: torch.sub}, [])
+            return {"out": torch.compile(lambda x: torch.relu(x) + x.relu() * 10, backend=mine)(torch.ones(2))}
 
     def written_in_place(swapping):
-        """With nothing to replace, compile a function that adds 1 to its argument in place and returns the double; a
-        function in its graph notes when it runs on numbers."""
+        """With nothing to replace, compile a function that changes its argument by x.add_(1) and by F.relu(x,
+        inplace=True) and returns the double; an operator in its graph notes when it runs on numbers."""
         seen, runs = [], []
 
-        @torch.compiler.allow_in_graph
-        def doubled(x):
-            if type(x) is Tensor:  # while the compiler traces, x is a FakeTensor
-                runs.append(1)
+        @torch.library.custom_op("torchkata::doubled", mutates_args=())
+        def doubled(x: Tensor) -> Tensor:
+            runs.append(1)
             return x * 2
+
+        doubled.register_fake(torch.empty_like)
 
         def f(x):
             x.add_(1)
+            F.relu(x, inplace=True)
             return doubled(x)
 
-        x = torch.zeros(2)
+        x = torch.tensor([0.0, -3.0])
         with fresh_compiler():
             out = torch.compile(f, backend=swapping({}, seen))(x)
         return {"out": out, "x": x, "seen": seen, "runs": len(runs)}
@@ -286,11 +287,6 @@ with check("write-a-backend") as test:
             when=lambda seen: torch.allclose(out.detach(), x * 5 + 1 + x + x.clamp(3, 4)),
         ),
     )
-    seen.that(
-        seen["once"] == 2,
-        "The graph ran more than once for one call, or while it was compiled. A backend looks at the graph and "
-        "rewrites it; it computes nothing.",
-    )
     test.hidden("gradients flow")
     seen.that(
         seen["tracked"] is True,
@@ -319,31 +315,43 @@ with check("write-a-backend") as test:
             when=lambda seen: seen["out"].tolist() in ([0.0, 0.0], [1.0, 1.0], [3.0, 3.0]),
         ),
     )
-    test.hidden("a string names a method")
+    test.hidden("a string names a method, and + is a function")
     seen = observe_scenario(names_of_methods, swapping)
     seen.that(
-        seen["out"].tolist() == [-9.0, -9.0],
+        seen["out"].tolist() == [11.0, 11.0],
         "A string in `swaps` names a method. The function torch.relu, which has the same name, stays.",
+        mistake(
+            "`+` is a call of operator.add in the graph, and it was not replaced, although operator.add is a key. "
+            "Compare the target of every call_function node. A mode that watches the graph run sees only torch's own "
+            "functions.",
+            when=lambda seen: seen["out"].tolist() == [-9.0, -9.0],
+        ),
     )
     test.hidden("what f writes into its argument")
     seen = observe_scenario(written_in_place, swapping)
     seen.that(
-        seen["x"].tolist() == [1.0, 1.0] and seen["out"].tolist() == [2.0, 2.0],
-        "f adds 1 to its argument in place and returns the double: x must be 1 afterwards and the result 2.",
+        seen["x"].tolist() == [1.0, 0.0] and seen["out"].tolist() == [2.0, 0.0],
+        "f changes its argument x = [0, -3] by x.add_(1) and by F.relu(x, inplace=True) and returns the double: x must "
+        "be [1, 0] afterwards and the result [2, 0].",
         mistake(
             "f adds 1 to its argument in place, once. Here it happened twice: something of the graph ran while it was "
             "compiled, and a backend computes nothing.",
-            when=lambda seen: seen["x"].tolist() == [2.0, 2.0],
+            when=lambda seen: seen["x"].tolist() == [2.0, 1.0],
         ),
         mistake(
             "f adds 1 to its argument in place, and this call was lost: nobody reads its result, but it is no dead "
             "code.",
-            when=lambda seen: seen["out"].tolist() == [0.0, 0.0],
+            when=lambda seen: seen["out"].tolist() in ([0.0, -6.0], [0.0, 0.0]),
         ),
         mistake(
-            "f adds 1 to its argument in place, but the caller's x is unchanged: the graph must run on the very inputs "
+            "f changes its argument by F.relu(x, inplace=True), and this call was lost: nobody reads its result, but "
+            "it is no dead code. Not every call that writes has a name that ends in an underscore.",
+            when=lambda seen: seen["out"].tolist() == [2.0, -4.0],
+        ),
+        mistake(
+            "f changes its argument in place, but the caller's x is unchanged: the graph must run on the very inputs "
             "of the call, not on copies.",
-            when=lambda seen: seen["x"].tolist() == [0.0, 0.0],
+            when=lambda seen: seen["x"].tolist() == [0.0, -3.0],
         ),
     )
     seen.that(

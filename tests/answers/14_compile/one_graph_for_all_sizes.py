@@ -397,6 +397,26 @@ def attend(x):
     return with_bias(causal, softmax=lambda scores: scores.float().softmax(-1).to(scores.dtype))(x)
 
 
+# %% wrong: the root of T in float32
+# says: such as the bias, the root of T, the scores or the softmax
+# earns: 1 of 2
+# caught: hidden
+attend = with_bias(causal, divisor=lambda T: torch.sqrt(torch.tensor(T, dtype=torch.float32)))
+
+
+# %% wrong: the penalty as a factor after the exponential
+# says: For x = 1000, then 598 zeros, then 10, the last row must be 1000
+# earns: 1 of 2
+# caught: hidden
+def attend(x):
+    T = x.shape[0]
+    place = torch.arange(T)
+    distance = (place[:, None] - place).to(x.dtype)
+    scores = (x @ x.t() / math.sqrt(T)).masked_fill(distance < 0, -math.inf)
+    weights = torch.exp(scores - scores.amax(-1, keepdim=True)) * torch.exp(-0.5 * distance.clamp(min=0))
+    return weights / weights.sum(-1, keepdim=True) @ x
+
+
 # %% wrong: another penalty in float64
 # says: In float64 the numbers are not those of the given function.
 # earns: 1 of 2

@@ -109,6 +109,24 @@ class Reader(nn.Module):
         return torch.tanh(self.lin(total / steps)) / (heat * steps**0.5)
 
 
+# %% right: a running mean in place, handed on as a new tensor
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(4, 4)
+        self.register_buffer("mean", torch.zeros(4))
+        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+
+    def restart(self):
+        self.mean.zero_()
+        self.steps.zero_()
+
+    def forward(self, x, heat):
+        self.steps += 1
+        self.mean += (x - self.mean) / self.steps
+        return torch.tanh(self.lin(self.mean.clone())) / (heat * self.steps**0.5)
+
+
 # %% wrong: as given
 # says: After 4 calls there are 4 graphs.
 # says: This check builds on the first one
@@ -443,6 +461,66 @@ class Reader(Base):
             self.steps = self.steps + 1
         else:
             self.steps = torch.ones(())
+
+
+# %% wrong: a running mean in place
+# says: backward() after call 3 raised: a tensor that autograd had saved in an earlier call was overwritten by a later one.
+# earns: 1 of 2
+# caught: hidden
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(4, 4)
+        self.register_buffer("mean", torch.zeros(4))
+        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+
+    def restart(self):
+        self.mean.zero_()
+        self.steps.zero_()
+
+    def forward(self, x, heat):
+        self.steps += 1
+        self.mean += (x - self.mean) / self.steps
+        return torch.tanh(self.lin(self.mean)) / (heat * self.steps**0.5)
+
+
+# %% wrong: divides by a root that the next call overwrites
+# says: backward() after call 3 raised: a tensor that autograd had saved in an earlier call was overwritten by a later one.
+# earns: 1 of 2
+# caught: hidden
+class Reader(Base):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("root", torch.zeros(()))
+
+    def forward(self, x, heat):
+        self.count()
+        self.add(x)
+        self.root.copy_(self.steps.sqrt())
+        return torch.tanh(self.lin(self.context())) / heat / self.root
+
+
+# %% wrong: scales the tanh in place
+# says: backward() after call 1 raised: forward overwrote a tensor that autograd had saved
+# earns: 1 of 2
+# caught: hidden
+class Reader(Base):
+    def forward(self, x, heat):
+        self.count()
+        self.add(x)
+        return self.lin(self.context()).tanh_().mul_(1 / heat).mul_(self.steps.rsqrt())
+
+
+# %% wrong: adds up what the weight gives, with its graph
+# says: backward() after call 2 raised: it went back into the graph of an earlier call
+# earns: 1 of 2
+# caught: hidden
+class Reader(Base):
+    def add(self, x):
+        self.total = self.total + F.linear(x, self.lin.weight)
+
+    def apply_lin(self, context):
+        return context + self.lin.bias
 
 
 # %% wrong: makes symbols of ints by a setting

@@ -436,3 +436,35 @@ def what_happened(fn, calls):
 def what_happened(fn, calls):
     grad = torch.is_grad_enabled()
     return counted(fn, calls, pair=lambda made, ran: (made, ran if grad else 0))
+
+
+# %% right: hands each graph to aot_eager
+def what_happened(fn, calls):
+    count = [0, 0]
+
+    def backend(module, examples):
+        count[0] += 1
+        traced = torch._dynamo.lookup_backend("aot_eager")(module, examples)
+
+        def run(*args):
+            count[1] += 1
+            return traced(*args)
+
+        return run
+
+    torch._dynamo.reset()
+    compiled, pairs = torch.compile(fn, backend=backend), []
+    for args in calls:
+        made, ran = count
+        compiled(*args)
+        pairs.append((count[0] - made, count[1] - ran))
+    return pairs
+
+
+# %% wrong: suppresses the compiler's errors
+# says: While `fn` ran, a setting of the compiler was another one than before: suppress_errors.
+# earns: 1 of 2
+# caught: hidden
+def what_happened(fn, calls):
+    with torch._dynamo.config.patch(suppress_errors=True):
+        return counted(fn, calls)

@@ -136,6 +136,29 @@ class swapping:
     __name__ = "swapping"
 
 
+# %% right: notes the shapes of the changed graph with FakeTensors
+def swapping(swaps, seen):
+    from torch._dynamo.utils import detect_fake_mode
+    from torch.fx.passes.shape_prop import ShapeProp
+
+    def finish(module, examples):
+        module.recompile()
+        mode = detect_fake_mode(examples) or torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True)
+        ShapeProp(module, fake_mode=mode).propagate(*examples)
+        return module
+
+    return rewriting(swaps, seen, finish=finish)
+
+
+# %% right: hands the changed graph to aot_eager
+def swapping(swaps, seen):
+    def finish(module, examples):
+        module.recompile()
+        return torch._dynamo.lookup_backend("aot_eager")(module, examples)
+
+    return rewriting(swaps, seen, finish=finish)
+
+
 # %% wrong: returns the result of the graph
 # says: The backend must return a callable.
 # earns: 0 of 2
@@ -424,6 +447,30 @@ def swapping(swaps, seen):
     return backend
 
 
+# %% wrong: a TorchFunctionMode that exchanges methods as well
+# says: `+` is a call of operator.add in the graph, and it was not replaced
+# earns: 1 of 2
+# caught: hidden
+def swapping(swaps, seen):
+    class Swapper(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            name = getattr(func, "__name__", None)
+            is_method = getattr(torch.Tensor, name or "", None) is func
+            with torch._C.DisableTorchFunction():
+                return swaps.get(name if is_method and name in swaps else func, func)(*args, **(kwargs or {}))
+
+    def backend(module, examples):
+        rewriting({}, seen)(module, examples)
+
+        def run(*args):
+            with Swapper():
+                return module(*args)
+
+        return run
+
+    return backend
+
+
 # %% wrong: drops the old keywords
 # says: A new function must get the arguments of the old call, keywords included
 # earns: 1 of 2
@@ -474,7 +521,7 @@ def swapping(swaps, seen):
 
 
 # %% wrong: tries the graph out while compiling
-# says: or while it was compiled. A backend looks at the graph and rewrites
+# says: Here it happened twice
 # earns: 1 of 2
 # caught: hidden
 def swapping(swaps, seen):
@@ -513,6 +560,21 @@ def swapping(swaps, seen):
 def swapping(swaps, seen):
     def finish(module, examples):
         module.graph.eliminate_dead_code()
+        module.recompile()
+        return module
+
+    return rewriting(swaps, seen, finish=finish)
+
+
+# %% wrong: eliminates dead code, but spares names that end in an underscore
+# says: F.relu(x, inplace=True), and this call was lost
+# earns: 1 of 2
+# caught: hidden
+def swapping(swaps, seen):
+    def finish(module, examples):
+        module.graph.eliminate_dead_code(
+            is_impure_node=lambda node: node.is_impure() or getattr(node.target, "__name__", node.target).endswith("_")
+        )
         module.recompile()
         return module
 
