@@ -10,13 +10,14 @@
 # - `fuse(graph, pointwise, size)` returns `(groups, before, after)`: a list of lists of node names, and two ints.
 #   `pointwise` holds targets (functions, and names of methods) that work element by element. `size` gives the bytes of
 #   each node's result by the node's name.
-# - Every call (`call_function` or `call_method`) belongs to exactly one group; placeholders and the output belong to
-#   none. A pointwise call is in the group of its reader if it has exactly one reader and that reader is pointwise too.
-#   The same reader may read it twice. The output is a reader. Every other call is the last of its group.
+# - Every call (`call_function` or `call_method`) belongs to exactly one group; all other nodes (placeholders,
+#   attributes, the output) belong to none. A pointwise call is in the group of its reader if it has exactly one reader
+#   and that reader is pointwise too. The same reader may read it twice. The output is a reader. Every other call is the
+#   last of its group.
 # - Groups come in any order. Within a group the names are in the order of the graph.
-# - `before`: each call reads each different node among its arguments once (keywords and lists included) and writes its
-#   result. `after`: each group reads each different node from outside once, and writes the result of its last call
-#   only. Both in bytes.
+# - `before`: each call reads each different node among its arguments once (keywords, lists and slices included) and
+#   writes its result. `after`: each group reads each different node from outside once, and writes the result of its
+#   last call only. Both in bytes.
 # - The graph is not changed.
 #
 # <details><summary>Hint 1</summary>
@@ -28,7 +29,7 @@
 # <details><summary>Hint 2</summary>
 #
 # Go through the calls from the last to the first: then the group of the reader is known. `node.users` is a dict of
-# readers, each of them once. `node.all_input_nodes` lists each different argument once, keywords and lists included.
+# readers, each of them once. `node.all_input_nodes` lists each different argument once, whatever it is inside of.
 #
 # </details>
 #
@@ -84,22 +85,28 @@ def kinds():
         "matmul": (torch.matmul, False),
         "cat": (torch.cat, False),
         "sum": ("sum", False),
+        "part": ("__getitem__", False),
     }
 
 
 def graph_of(story):
-    """A graph from plain data, (inputs, calls, outputs), where a call is [name, kind, arguments, keywords]."""
+    """A graph from plain data, (inputs, calls, outputs), where a call is [name, kind, arguments, keywords].
+
+    The input "weight" is an attribute, and {"until": name} a slice that ends at this node.
+    """
     graph, nodes = fx.Graph(), {}
 
     def known(value):
         """The nodes in place of their names."""
         if isinstance(value, (list, tuple)):
             return [known(one) for one in value]
+        if isinstance(value, dict):
+            return slice(None, known(value["until"]))
         return nodes.get(value, value) if isinstance(value, str) else value
 
     inputs, calls, outputs = story
     for name in inputs:
-        nodes[name] = graph.placeholder(name)
+        nodes[name] = graph.get_attr(name) if name == "weight" else graph.placeholder(name)
     for name, kind, args, kwargs in calls:
         target = kinds()[kind][0]
         make = graph.call_method if isinstance(target, str) else graph.call_function
@@ -134,9 +141,15 @@ def judge_fused(seen, story, truth, name):
         "The function returns (groups, before, after): a list of lists of node names, and two ints.",
         stage="type",
     )
+    other = [node for one in came for node in one if node in story[0]]
     seen.that(
         all(came) and sorted(node for one in came for node in one) == sorted(order),
-        f"{name}: every call belongs to exactly one group, alone if it must, and inputs and the output to none.",
+        f"{name}: every call belongs to exactly one group, alone if it must, and all other nodes to none.",
+        mistake(
+            f"{name}: {other[0] if other else ''} is in a group, although it isn't a call. A node's `op` says what "
+            "it is: a placeholder may have the name of a method, and a get_attr node may come between two calls.",
+            when=lambda seen: bool(other),
+        ),
     )
     seen.that(
         all(list(one) == sorted(one, key=order.index) for one in came),
@@ -240,6 +253,7 @@ with check("fuse-pointwise") as test:
 
         def names_in(value):
             """The names of nodes in an argument."""
+            value = list(value.values()) if isinstance(value, dict) else value
             if isinstance(value, (list, tuple)):
                 return [name for one in value for name in names_in(one)]
             return [value] if isinstance(value, str) else []
@@ -284,12 +298,18 @@ with check("fuse-pointwise") as test:
     )
     dead = (["x"], [["a", "neg", ["x"], {}], ["b", "relu", ["a"], {}]], ["x"])
     lists = (["x", "y"], [["c", "cat", [["x", "y"]], {}]], ["c"])
+    slices = (["x", "n"], [["part", "part", ["x", {"until": "n"}], {}]], ["part"])
+    attribute = (["x", "weight"], [["a", "add", ["x", "weight"], {}]], ["a"])
+    method = (["exp"], [["a", "neg", ["exp"], {}]], ["a"])
     for idea, story, size in (
         ("a result that is returned", returned, {"x": 100, "a": 100, "b": 100}),
         ("two arms and a keyword", arms, {"x": 400, "y": 4, "small": 4, "large": 400, "both": 400, "total": 4}),
         ("functions and methods of one name", targets, {"x": 10, "a": 10, "b": 10, "c": 10, "neg_1": 10}),
         ("a call that nobody reads", dead, {"x": 100, "a": 100, "b": 100}),
         ("arguments in a list", lists, {"x": 100, "y": 100, "c": 100}),
+        ("an argument in a slice, x[:n]", slices, {"x": 100, "n": 8, "part": 50}),
+        ("an attribute, the node `weight`", attribute, {"x": 100, "weight": 100, "a": 100}),
+        ("an input that is called exp", method, {"exp": 100, "a": 100}),
     ):
         test.hidden(idea)
         judge_fused(observe_scenario(fused, fuse, story, size), story, truth_of(story, size), idea)

@@ -9,7 +9,7 @@
 # **Contract**
 #
 # - `kept(fn, inputs, recompute)` returns a dict of three ints, "kept", "forward" and "backward". `fn` takes the tensors
-#   of `inputs`, changes nothing and returns one tensor. At least one input requires a gradient.
+#   of `inputs`, which are contiguous, changes nothing and returns one tensor. At least one input requires a gradient.
 # - Compile `fn` with AOTAutograd and with default settings, cut by `default_partition`, or by
 #   `min_cut_rematerialization_partition` if `recompute` is true. Run it forward and backward once.
 # - "forward" and "backward" are the numbers of `call_function` nodes in the two graphs.
@@ -199,14 +199,15 @@ with check("kept-for-backward") as test:
             }
 
     def column(kept):
-        """Measure x.sin()[:, 1].cos(), with 90 rows and then with 100."""
+        """Measure x.sin()[:, 1].cos(), with 90 rows and then eight times with 100."""
 
         def of_a_column(x):
             return x.sin()[:, 1].cos()
 
         with fresh_compiler():
             kept(of_a_column, [torch.ones(90, 3, requires_grad=True)], False)
-            return kept(of_a_column, [torch.ones(100, 3, requires_grad=True)], False)
+            found = [kept(of_a_column, [torch.ones(100, 3, requires_grad=True)], False) for _ in range(8)]
+        return {"second": found[0], "ninth": found[-1]}
 
     def two_columns(kept):
         """Measure a product of two columns of x.sin()."""
@@ -237,9 +238,13 @@ with check("kept-for-backward") as test:
         }
 
     def constant(kept):
-        """Measure x.sin() * torch.tensor([1.0, 2.0, 3.0])."""
+        """Measure x.sin() * torch.tensor([1.0, 2.0, 3.0]), and F.gelu(x)."""
+        x = torch.ones(3, requires_grad=True)
         with fresh_compiler():
-            return kept(lambda x: x.sin() * torch.tensor([1.0, 2.0, 3.0]), [torch.ones(3, requires_grad=True)], False)
+            return {
+                "times a constant": kept(lambda x: x.sin() * torch.tensor([1.0, 2.0, 3.0]), [x], False),
+                "gelu": kept(lambda x: F.gelu(x), [x], False),
+            }
 
     test("the caller's gradients")
     seen = observe_scenario(gradients_left, kept)
@@ -282,16 +287,22 @@ with check("kept-for-backward") as test:
     seen = observe_scenario(measured_chain, kept, False, "float64")
     came = seen["found"]["kept"]
     seen.that(came == 4800, f"In float64 three sines keep 4800 bytes, not {came}: a number takes 8 bytes.")
-    test.hidden("a column, after another number of rows")
+    test.hidden("a column, after another number of rows, and for the ninth time")
     x = torch.ones(100, 3, requires_grad=True)
-    seen, wanted = observe_scenario(column, kept), numbers_of(cut_of(lambda x: x.sin()[:, 1].cos(), [x], False))
-    judge_form(seen, seen.value)
-    seen.that(
-        seen["kept"] == wanted["kept"],
-        f"x.sin()[:, 1].cos() keeps a view, and with it the whole storage of {wanted['kept']} bytes, not "
-        f"{seen['kept']}.",
+    ninth = (
+        "You were asked about one function nine times in one process, and the last time nothing was compiled. Every "
+        "question has a backend of its own, and after eight compilations of a function Dynamo gives up: call "
+        "torch._dynamo.reset() first."
     )
-    graphs, calls = [seen["forward"], seen["backward"]], [wanted["forward"], wanted["backward"]]
+    seen = observe_scenario(column, kept).expecting(mistake(ninth, stage="raised", raises="KeyError"))
+    wanted, found = numbers_of(cut_of(lambda x: x.sin()[:, 1].cos(), [x], False)), seen["second"]
+    judge_form(seen, found)
+    seen.that(
+        found["kept"] == wanted["kept"],
+        f"x.sin()[:, 1].cos() keeps a view, and with it the whole storage of {wanted['kept']} bytes, not "
+        f"{found['kept']}.",
+    )
+    graphs, calls = [found["forward"], found["backward"]], [wanted["forward"], wanted["backward"]]
     seen.that(
         graphs == calls,
         f"The two graphs of x.sin()[:, 1].cos() have {calls[0]} and {calls[1]} calls; you say {graphs[0]} and "
@@ -302,6 +313,7 @@ with check("kept-for-backward") as test:
             when=lambda seen: graphs == [calls[0] + 1, calls[1] + 1],
         ),
     )
+    seen.that(seen["ninth"] == found, ninth)
     test.hidden("a call with two results")
     x = torch.linspace(0.1, 1.0, 60).reshape(20, 3).requires_grad_()
     seen = observe_scenario(largest, kept)
@@ -319,14 +331,21 @@ with check("kept-for-backward") as test:
         "Of s = x.sin(), two columns are kept, which are views of one storage of 1200 bytes, and twice 400 bytes: 2000 "
         f"in all. You say {seen['kept']}. Count each storage once, whatever the tensors' own addresses are.",
     )
-    test.hidden("a constant in the graph")
+    test.hidden("a constant in the graph, and gelu")
     x = torch.ones(3, requires_grad=True)
     seen = observe_scenario(constant, kept)
     wanted = numbers_of(cut_of(lambda x: x.sin() * torch.tensor([1.0, 2.0, 3.0]), [x], False))
-    judge_form(seen, seen.value)
+    found = seen["times a constant"]
+    judge_form(seen, found)
     seen.that(
-        seen["forward"] == wanted["forward"],
+        found["forward"] == wanted["forward"],
         f"x.sin() * torch.tensor([1.0, 2.0, 3.0]) has {wanted['forward']} calls in forward, and you say "
-        f"{seen['forward']}. The node get_attr is a constant of the graph, which is no call.",
+        f"{found['forward']}. The node get_attr is a constant of the graph, which is no call.",
+    )
+    came = seen["gelu"]["backward"]
+    seen.that(
+        came == 1,
+        f"With default settings the backward graph of F.gelu(x) has 1 call, gelu_backward. You say {came}. "
+        "Decompositions take it apart: pass none to aot_autograd.",
     )
     ### END HIDDEN TESTS

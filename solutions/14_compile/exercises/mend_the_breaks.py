@@ -279,24 +279,31 @@ with check("mend-the-breaks") as test:
     )
     seen.that(all(torch.equal(one["x"], x) for one, x in zip(seen["told"], xs, strict=True)), "`x` itself was changed.")
     test.hidden("an outlier below, and one at exactly 2")
-    below = [-samples()[1], torch.tensor([2.0, -2.0, 0, 0, 0, 0, 0, 0, 0])]
+    exactly = torch.tensor([2.0, -2.0, 0, 0, 0, 0, 0, 0, 0])
+    below = [-samples()[1], exactly]
     seen = observe_scenario(scored, score, core, below, [], False)
     judge_story(seen, below, ["an outlier below", "z of exactly 2 and -2, which is not above 2,"])
-    test.hidden("two outliers, the second one larger")
+    test.hidden("two outliers, the second one larger; two numbers that tanh makes equal")
     two = [torch.cat([torch.zeros(40), torch.tensor([9.0, 10.0])])]
+    two.append(torch.cat([torch.tensor([0.9, -0.9]).repeat(20), torch.tensor([1.9, 1.9 + 2**-22])]))
     seen = observe_scenario(scored, score, core, two, [], False)
-    judge_story(seen, two, ["two outliers, which are both clipped to 2, so that the first of them counts,"])
-    test.hidden("very small numbers")
-    small = [samples()[0] * 1e-8, samples()[0] * 1e-14]
+    equal = "two numbers at the top that tanh makes equal, so that the place must come from z and not from tanh,"
+    judge_story(seen, two, ["two outliers, which are both clipped to 2, so that the first of them counts,", equal])
+    test.hidden("very small numbers, and very large ones")
+    small = [samples()[0] * size for size in (1e-8, 1e-14, 1e-25, 1e19)]
     seen = observe_scenario(scored, score, core, small, [], False)
-    judge_story(seen, small, ["very small numbers, which are not flat,", "still smaller numbers, which are not flat,"])
+    names = ["very small numbers, which are not flat,", "still smaller numbers, which are not flat,"]
+    squares = "whose squares are {} in float32 (x.std() squares in float64, a formula of your own in float32),"
+    names += [f"numbers of 1e-25, {squares.format(0)}", f"numbers of 1e19, {squares.format('inf')}"]
+    judge_story(seen, small, names)
     test.hidden("equal numbers whose spread is not 0")
     tenths = torch.full((9,), 0.1)
     notes = observe_scenario(scored, score, core, [tenths], [], False)["told"][0]["log"]
     seen.that(
         ("flat" in notes) == (tenths.std().item() == 0),
-        f"Nine times 0.1 has the spread {tenths.std().item():.1g}, because the mean is rounded. Flat means that the "
-        "spread is exactly 0, and nothing else.",
+        f"Nine times 0.1 has the spread {tenths.std().item():.1g}, because the mean is rounded, and yet your log says "
+        "flat. Flat means that x.std() is exactly 0: ask nothing else, and don't take the spread from another "
+        f"function, such as std_mean, which gives {torch.std_mean(tenths)[0].item():.1g} here.",
     )
     test.hidden("float64")
     double = [*(x.double() for x in xs), xs[0].double() * 12345678.9]
@@ -312,8 +319,9 @@ with check("mend-the-breaks") as test:
             "one. Something in `core` is hidden from the compiler.",
         )
     test.hidden("gradients")
+    xs, names = [*xs, exactly], [*NAMES, "z of exactly 2 and -2"]
     seen = observe_scenario(scored, score, core, xs, [], True)
-    for x, name, one in zip(xs, NAMES, seen["told"], strict=True):
+    for x, name, one in zip(xs, names, seen["told"], strict=True):
         own = x.clone().requires_grad_()
         as_it_was(own, [])[2].backward(torch.linspace(0.5, 2.0, len(x)))
         came = one["gradient"]
@@ -332,6 +340,11 @@ with check("mend-the-breaks") as test:
             mistake(
                 "Where x is flat the result is constant, so its gradient is 0.",
                 when=lambda seen, name=name: name == "a flat x",
+            ),
+            mistake(
+                "Where z is exactly 2 or -2 the gradient of x is another one. At its limits `clamp` passes on the "
+                "whole gradient, `hardtanh` none of it, and `minimum` and `maximum` half of it.",
+                when=lambda seen, name=name: name.startswith("z of exactly"),
             ),
             mistake(
                 "The gradient is another one: item() made a constant of the spread, and no gradient went through it.",

@@ -18,6 +18,7 @@ def measured(
     leaf=lambda t: t.detach().requires_grad_(t.requires_grad),
     reset=torch._dynamo.reset,
     backward=lambda out: out.sum().backward(),
+    decompositions=None,
     **options,
 ):
     """What most answers below change in one place."""
@@ -40,7 +41,12 @@ def measured(
         return make_boxed_func(module.forward)
 
     reset()
-    backend = aot_autograd(fw_compiler=forward, bw_compiler=backward_compiler, partition_fn=partition(recompute))
+    backend = aot_autograd(
+        fw_compiler=forward,
+        bw_compiler=backward_compiler,
+        partition_fn=partition(recompute),
+        decompositions=decompositions,
+    )
     leaves = [leaf(t) for t in inputs]
     backward(torch.compile(fn, backend=backend, **options)(*leaves))
     return found
@@ -282,6 +288,33 @@ def kept(fn, inputs, recompute):
 # caught: hidden
 def kept(fn, inputs, recompute):
     return measured(fn, inputs, recompute, reset=lambda: None)
+
+
+# %% wrong: dynamic=False in place of a reset
+# says: the last time nothing was compiled.
+# earns: 1 of 2
+# caught: hidden
+def kept(fn, inputs, recompute):
+    return measured(fn, inputs, recompute, reset=lambda: None, dynamic=False)
+
+
+# %% wrong: dynamic=False in place of a reset, and a number that isn't there
+# says: the last time nothing was compiled.
+# earns: 1 of 2
+# caught: hidden
+def kept(fn, inputs, recompute):
+    found = measured(fn, inputs, recompute, reset=lambda: None, dynamic=False)
+    return {"kept": found["kept"], "forward": found["forward"], "backward": found["backward"]}
+
+
+# %% wrong: with decompositions
+# says: Decompositions take it apart: pass none to aot_autograd.
+# earns: 1 of 2
+# caught: hidden
+def kept(fn, inputs, recompute):
+    from functorch.compile import default_decompositions
+
+    return measured(fn, inputs, recompute, decompositions=default_decompositions)
 
 
 # %% wrong: dynamic=True

@@ -491,6 +491,57 @@ def core(x):
     return parts(x, flat_of=lambda x, spread: (x == x[0]).all())
 
 
+# %% wrong: the spread is that of std_mean
+# says: such as std_mean, which gives 0 here.
+# earns: 1 of 3
+# caught: hidden
+def core(x):
+    return parts(x, spread_of=lambda x: torch.std_mean(x)[0].detach())
+
+
+# %% wrong: the spread by a formula in float32
+# says: With numbers of 1e-25, whose squares are 0 in float32
+# earns: 1 of 3
+# caught: hidden
+def core(x):
+    return parts(x, spread_of=lambda x: ((x - x.mean()) ** 2).sum().div(x.numel() - 1).sqrt().detach())
+
+
+# %% wrong: the spread by a formula in float32, scaled up
+# says: With numbers of 1e19, whose squares are inf in float32
+# earns: 1 of 3
+# caught: hidden
+def core(x):
+    def spread_of(x):
+        return ((x - x.mean()).mul(1e10).square().sum().div(x.numel() - 1).sqrt() / 1e10).detach()
+
+    return parts(x, spread_of=spread_of)
+
+
+# %% wrong: clips by hardtanh
+# says: Where z is exactly 2 or -2 the gradient of x is another one.
+# earns: 1 of 3
+# caught: hidden
+def core(x):
+    return parts(x, clip=lambda z: torch.nn.functional.hardtanh(z, -2.0, 2.0))
+
+
+# %% wrong: clips by minimum and maximum
+# says: `hardtanh` none of it, and `minimum` and `maximum` half of it.
+# earns: 1 of 3
+# caught: hidden
+def core(x):
+    return parts(x, clip=lambda z: torch.minimum(torch.maximum(z, z.new_tensor(-2.0)), z.new_tensor(2.0)))
+
+
+# %% wrong: the place in the result
+# says: that tanh makes equal, so that the place must come from z and not from tanh, the log must be [41]; it is [40].
+# earns: 1 of 3
+# caught: hidden
+def core(x):
+    return parts(x, place_of=lambda z, clipped: torch.tanh(clipped).argmax())
+
+
 # %% wrong: divides by 1e-12 at least
 # says: With still smaller numbers, which are not flat,
 # earns: 1 of 3
