@@ -16,7 +16,8 @@
 #   logsumexp of these scaled scores. A query that may see no key gets zeros and -inf. In the first blocks a query may
 #   see no key and get some later.
 # - No result is nan as long as all scores, and the values and their weighted sums, are finite. Scores of 1e4 and -1e4
-#   work, whether the key is hidden or not. Half precision is computed in float32 and rounded once, at the end.
+#   work, whether the key is hidden or not. Where a float32 logsumexp of large scores lacks digits, the output may also
+#   lack them (at 1e4, three are left). Half precision is computed in float32 and rounded once, at the end.
 # - Keys are taken `block` at a time; the last block may be smaller. A `block` below 1 raises ValueError, one
 #   larger than K is fine, and K may be 0. The arguments are not changed. Gradients are not asked for.
 #

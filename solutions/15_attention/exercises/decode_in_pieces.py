@@ -12,7 +12,8 @@
 #   know. `{}` is an empty cache. The result is (B, T, E). float32 on the CPU is enough.
 # - Without a cache the layer gives the numbers that it gives now, and the same gradients.
 # - With a cache, however a sequence is cut into pieces, the results of the calls are together what the layer gives for
-#   the whole sequence without a cache, up to rounding (1e-5). No gradient is asked for here.
+#   the whole sequence without a cache, up to rounding (1e-5 of the size of x, however large that is). No gradient is
+#   asked for here.
 # - After each call the dict holds under "k" the keys and under "v" the values of all positions so far, each (B,
 #   kv_heads, positions, dim). It may also hold plain numbers, and tensors of at most one number for each position, but
 #   no others.
@@ -543,5 +544,15 @@ with check("decode-in-pieces") as test:
         2,
         because="In a longer text the pieces no longer give what the whole gives. A query sees every stored key, "
         "however many there are.",
+    )
+
+    test.hidden("numbers that are 100,000 times as large")
+    x, sizes = some(4, 2, 7, 16), [2, 1, 4]
+    seen = observe_scenario(in_pieces, Attention, x * 1e5, sizes, 4, 2)
+    seen.that(
+        close(seen["y"] / 1e5, simulated(x * 1e5, [7], 4, 2)["y"] / 1e5),
+        "With x 100,000 times as large, the pieces no longer give what the whole gives. Many scores lie far below -1e9 "
+        "here, so a mask that adds such a number doesn't hide a key from a query whose other scores are lower still. "
+        "Hide keys with -inf, or with a bool mask.",
     )
     ### END HIDDEN TESTS

@@ -17,7 +17,8 @@
 #   positions before the query, so `window=1` leaves only the query's own position. With documents, both must be in the
 #   same document. With `valid`, the key must be valid; it doesn't matter whether the query is.
 # - Positions are compared, never counted from the shapes: they may start anywhere, be in any order, and differ from row
-#   to row. Q or K may be 0. A query that may see no key has False everywhere. The arguments are not changed.
+#   to row. Differences of positions, and positions plus or minus `window`, fit into the positions' dtype. Q or K may be
+#   0. A query that may see no key has False everywhere. The arguments are not changed.
 # - A window below 1 raises ValueError, and so does one kind of documents without the other.
 #
 # **Rule.** No loop over queries, keys or rows: the number of operations doesn't grow with any of them (it is recorded),

@@ -837,3 +837,18 @@ class Attention(Base):
         if not hasattr(self, "mask") or len(self.mask) < start + T:
             self.mask = torch.ones(start + T, start + T, dtype=torch.bool).tril()
         return self.attend(q, k, v, self.mask[start : start + T, : start + T])
+
+
+# %% wrong: hides keys with -1e9
+# says: With x 100,000 times as large, the pieces no longer give what the whole gives.
+# earns: 2 of 3
+# caught: hidden
+class Attention(Base):
+    def forward(self, x, cache=None):
+        q, k, v = self.projected(x)
+        T, start = x.shape[1], self.stored(cache)
+        positions = torch.arange(start, start + T)
+        q, k = turn(q, positions), turn(k, positions)
+        k, v = self.joined(k, v, cache)
+        hidden = positions[:, None] < torch.arange(start + T)
+        return self.attend(q, k, v, torch.zeros(hidden.shape).masked_fill(hidden, -1e9))
