@@ -26,6 +26,7 @@ import contextlib
 import io
 import logging
 import math
+import operator
 import random
 import textwrap
 import time

@@ -200,8 +200,6 @@ with check("write-a-backend") as test:
 
     def names_of_methods(swapping):
         """Replace the method relu by torch.neg, and operator.add by torch.sub, in torch.relu(x) + x.relu() * 10."""
-        import operator
-
         with fresh_compiler():
             mine = swapping({"relu": torch.neg, operator.add: torch.sub}, [])
             return {"out": torch.compile(lambda x: torch.relu(x) + x.relu() * 10, backend=mine)(torch.ones(2))}
