@@ -17,8 +17,9 @@
 # - `mask` is (length, length) bool, True where a position (row) may look (column): at itself and at everything before
 #   it. It follows the module to another device, is not in the state_dict, is not trained, and stays bool after
 #   `.double()`.
-# - `forward` takes ids (B, T), T <= length. It applies `emb`, all blocks in order, `norm` and `head`. Each block gets
-#   the first T rows and columns of `mask`.
+# - `forward` takes ids (B, T), T <= length. It applies `emb`, all blocks in order, `norm` and `head`, in train mode and
+#   in eval mode alike, and returns (B, T, vocab). Each block gets the first T rows and columns of `mask`, also when
+#   `mask` has been changed in place.
 # - At the start, all matrices are drawn from N(0, 0.02²), except those that write into the stream, `out.weight` and
 #   `down.weight` of each block, which are drawn from N(0, 0.02² / (2 · layers)). All biases are 0, and the weights of
 #   the norms are 1. The first loss is therefore close to log(vocab).
@@ -246,15 +247,23 @@ with check("tied-model") as test:
         """Make the model, call it with ids, and run a backward pass."""
         torch.set_num_threads(1)  # so small a model has no work for more
         model = answer(vocab, width, layers, length)
+        dice = torch.Generator().manual_seed(3)
         with torch.no_grad():
             for count, parameter in enumerate(model.parameters()):
-                parameter.add_(torch.linspace(-0.3, 0.5, parameter.numel()).reshape(parameter.shape) / (count % 3 + 1))
+                parameter.add_(torch.randn(parameter.shape, generator=dice) / (count % 3 + 3))
         logits = model(ids)
         logits.square().sum().backward()
         without = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()]
+        with torch.no_grad():
+            in_eval = model.eval()(ids)
+            model.mask.fill_(True)
+            opened = model(ids)
         return {
             "state": dict(model.state_dict()),
             "logits": logits,
+            "in eval mode": in_eval,
+            "opened": opened,
+            "mask": model.mask.clone(),
             "without": without,
             "of emb": model.emb.weight.grad,
         }
@@ -266,7 +275,7 @@ with check("tied-model") as test:
     ]:
         test.hidden(idea)
         ids = torch.randint(50, shape, generator=generator)
-        ids[0, 0] = 0
+        ids[0, 0], ids[1:, 0] = 0, 7
         seen = observe_scenario(run, TinyLM, ids, 50, 16, layers, 8).expecting(
             mistake(
                 "Each block must get as many rows and columns of `mask` as there are ids: {detail}.",
@@ -284,11 +293,29 @@ with check("tied-model") as test:
             torch.allclose(seen["logits"], reference(ids), rtol=1e-3, atol=1e-3),
             "The forward pass differs from the given one: emb, every block in order with the mask, norm, head.",
         )
+        in_eval = seen["in eval mode"]
+        seen.that(
+            in_eval.shape == (*shape, 50) and torch.allclose(in_eval, seen["logits"], rtol=1e-3, atol=1e-3),
+            "In eval mode the logits are others than in train mode. The forward pass must be the same in both.",
+            mistake(
+                f"In eval mode the logits have shape {tuple(in_eval.shape)}, in train mode {(*shape, 50)}. Apply the "
+                "head to all positions in both modes.",
+                when=lambda seen, in_eval=in_eval, shape=shape: in_eval.shape != (*shape, 50),
+            ),
+        )
+        reference.mask.copy_(seen["mask"])
+        seen.that(
+            torch.allclose(seen["opened"], reference(ids), rtol=1e-3, atol=1e-3),
+            "After `model.mask.fill_(True)` the blocks still get another mask. Pass them the rows and columns of "
+            "`self.mask`, not of a mask that `forward` makes.",
+        )
+        reference.mask.copy_(torch.ones(8, 8).tril())
         reference(ids).square().sum().backward()
         of_emb = reference.emb.weight.grad
         seen.that(
             isinstance(seen["of emb"], Tensor) and torch.allclose(seen["of emb"], of_emb, rtol=1e-2, atol=1e-2),
-            "The logits are right, but the gradient of the embedding's weight is wrong.",
+            "The logits are right, but the gradient of the embedding's weight is wrong. Make `emb` without further "
+            "options, such as `scale_grad_by_freq`.",
             mistake(
                 "The embedding of id 0 gets no gradient, because an Embedding drops the gradient of padding_idx. "
                 "Here 0 is an id like all others.",

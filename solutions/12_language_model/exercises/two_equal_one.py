@@ -191,6 +191,11 @@ with check("two-equal-one") as test:
                         when=lambda seen, came=came, total=total: not total and any(g.isnan().any() for g in came),
                     ),
                     mistake(
+                        f"With one rank alone the gradient is still the sum over its {total} targets. Divide it by "
+                        "their number there, too.",
+                        when=lambda seen, are=are, whole=whole, world=world: world == 1 and are([whole]),
+                    ),
+                    mistake(
                         "You divided the gradient by the number of ranks. Divide it by the number of all targets.",
                         when=lambda seen, are=are, whole=whole, world=world: are([whole / world] * world),
                     ),
@@ -248,7 +253,7 @@ with check("two-equal-one") as test:
 
     ### BEGIN HIDDEN TESTS
     def synced_then_alone(sync, alone, *cases):
-        """Run sync_gradients on each rank after a backward pass for each case, then on a rank that is alone."""
+        """Run sync_gradients on each rank after a backward pass for each case, then for others on a rank alone."""
 
         def on_rank(rank, world):
             facts = after_sync(sync, rank, *cases)
@@ -256,7 +261,7 @@ with check("two-equal-one") as test:
             _kept = dist.group.WORLD  # the end of a group takes 30 ms
             dist.destroy_process_group()
             dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-            by_itself = after_sync(sync, 0, alone)
+            by_itself = after_sync(sync, 0, *alone)
             return {"cases": facts["cases"] + by_itself["cases"], "ddp": facts["ddp"] + by_itself["ddp"]}
 
         return run_on_ranks(on_rank, world=len(cases[0]), stall=1.5 + 0.5 * len(cases))
@@ -267,11 +272,11 @@ with check("two-equal-one") as test:
         [(2, False), (9, False), (4, False)],
         [(0, True)] * 3,
     )
-    large, alone = [(1_500_000_007, True), (1_000_000_002, True), (3002, True)], [(1, True)]
+    large, alone = [(1_500_000_007, True), (1_000_000_002, True), (3002, True)], [[(1, True)], [(2, False)]]
     cases = [none_on_one, unused, nobody, large]
     seen = observe_scenario(synced_then_alone, sync_gradients, alone, *cases)
     judge(seen, *cases)
 
-    test.hidden("one rank alone, with one target")
-    judge(seen, alone, first=len(cases))
+    test.hidden("one rank alone, with one target, and with two that don't use a layer")
+    judge(seen, *alone, first=len(cases))
     ### END HIDDEN TESTS

@@ -18,8 +18,8 @@
 # - The model gets the last `length` ids of the text so far, or all of them if there are fewer.
 # - All randomness comes from `generator`, which is not seeded again: equal generator states give equal texts, and the
 #   generator advances from call to call. torch's global generator is left alone.
-# - `prompt` is not changed, and the model runs without recording a graph. Afterwards the grad mode is the same as
-#   before.
+# - `prompt` is not changed, and the model runs without recording a graph. When `write_on` returns, the grad mode is the
+#   same as before.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -213,7 +213,10 @@ with check("write-on") as test:
             return given
 
         text = write(model, prompt, n, length, 0.5, temperature, dice)
-        facts = {"text": text, "shown": shown, "tracked": any(tracked), "recording": torch.is_grad_enabled()}
+        facts = {"text": text, "shown": list(shown), "tracked": any(tracked), "recording": torch.is_grad_enabled()}
+        with torch.no_grad():
+            write(model, prompt, 1, length, 0.5, temperature, dice)
+            facts["switched on"] = torch.is_grad_enabled()
         return facts | {"int64": all(kind == torch.int64 for kind in kinds)}
 
     for idea, prompt, n, length, temperature in [
@@ -251,12 +254,16 @@ with check("write-on") as test:
         seen.that(text.tolist() == expected, "The text doesn't follow from the logits of the last position.")
         seen.that(not seen["tracked"], "Your code built a graph. Run the model under no_grad.", stage="gradient")
         seen.that(seen["recording"], "After the call, gradients are no longer recorded.", stage="gradient")
+        switched_on = "Your code switches gradients on, though the caller had them off. Restore the grad mode."
+        seen.that(not seen["switched on"], switched_on, stage="gradient")
         seen.leaves_arguments_alone()
 
-    def among_equals(write, n, temperature):
-        """Write n ids where four are equally likely and top_p is one half."""
-        dice = torch.Generator().manual_seed(6)
-        text = write(lambda ids: torch.zeros(1, ids.shape[1], 4), torch.tensor([2]), n, 4, 0.5, temperature, dice)
+    def among_equals(write, n, temperature, choice=4, top_p=0.5):
+        """Write n ids where all are about equally likely."""
+        dice, scores = torch.Generator().manual_seed(6), torch.arange(choice) * 1e-5 * (choice > 4)
+        with torch.overrides._pop_mode_temporarily(), torch.utils._python_dispatch._disable_current_modes():
+            model, prompt = (lambda ids: scores.repeat(1, ids.shape[1], 1)), torch.tensor([2])
+            text = write(model, prompt, n, 4, top_p, temperature, dice)
         return {"kinds": len(set(text[1:].tolist()))}
 
     def one_ahead(write, n, temperature):
@@ -286,6 +293,14 @@ with check("write-on") as test:
             "times as likely, but you draw both ids about equally often. Set no lower limit, and add nothing.",
             when=lambda seen: abs(seen["share"] - 0.5) < 0.15,
         ),
+    )
+
+    test.hidden("256 about equally likely ids, top_p 1: none is left out")
+    seen = observe_scenario(among_equals, write_on, 150, 1.0, 256, 1.0)
+    seen.that(
+        seen["kinds"] > 80,
+        f"In 150 draws from 256 about equally likely ids only {seen['kinds']} different ones came. With top_p 1 no id "
+        "is left out, so set no other limit.",
     )
 
     test.hidden("four equally likely ids, top_p 0.5: two of them reach it")

@@ -644,3 +644,59 @@ class TinyLM(nn.Module):
 
     def forward(self, ids):
         return SmallLM.forward(self, ids)
+
+
+# %% right: the mask is made where it is asked for, beside the weights
+class TinyLM(Base):
+    def keep(self, mask):
+        self.length = len(mask)
+
+    @property
+    def mask(self):
+        return torch.ones(self.length, self.length, dtype=torch.bool, device=self.emb.weight.device).tril()
+
+
+# %% wrong: in eval mode the head sees the last position only
+# says: In eval mode the logits have shape (2, 1, 50), in train mode (2, 8, 50). Apply the head to all positions
+# earns: 1 of 2
+# caught: hidden
+class TinyLM(Base):
+    def forward(self, ids):
+        x, mask = self.emb(ids), self.mask[: ids.shape[1], : ids.shape[1]]
+        for block in self.blocks:
+            x = block(x, mask)
+        return self.head(self.norm(x if self.training else x[:, [-1]]))
+
+
+# %% wrong: log-probabilities in eval mode
+# says: In eval mode the logits are others than in train mode. The forward pass must be the same in both.
+# earns: 1 of 2
+# caught: hidden
+class TinyLM(Base):
+    def forward(self, ids):
+        logits = super().forward(ids)
+        return logits if self.training else logits.log_softmax(-1)
+
+
+# %% wrong: forward makes a mask of its own
+# says: After `model.mask.fill_(True)` the blocks still get another mask. Pass them the rows and columns of `self.mask`
+# earns: 1 of 2
+# caught: hidden
+class TinyLM(Base):
+    def forward(self, ids):
+        x, mask = self.emb(ids), torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool).tril()
+        for block in self.blocks:
+            x = block(x, mask)
+        return self.head(self.norm(x))
+
+
+# %% wrong: the gradient of the embedding divided by how often an id comes
+# says: The logits are right, but the gradient of the embedding's weight is wrong. Make `emb` without further options
+# earns: 1 of 2
+# caught: hidden
+class TinyLM(Base):
+    def __init__(self, vocab, width, layers, length):
+        super().__init__(vocab, width, layers, length)
+        self.emb = nn.Embedding(vocab, width, scale_grad_by_freq=True)
+        self.emb.weight = self.head.weight
+        self.start()

@@ -382,3 +382,16 @@ def sync_gradients(model, count):
     for p in trainable(model):
         p.grad = summed(p) / max(total, 1)
     return int(counts)
+
+
+# %% wrong: a process that is alone has nothing to do
+# says: With one rank alone the gradient is still the sum over its 2 targets. Divide it by their number there, too.
+# earns: 0 of 1
+# caught: hidden
+def sync_gradients(model, count):
+    if dist.get_world_size() == 1:
+        return count
+    total = total_of(count)
+    for p in trainable(model):
+        p.grad = summed(p) / max(total, 1)
+    return total

@@ -601,3 +601,30 @@ def draw(scores, top_p, temperature, generator):
 
 
 write_on = writer(draw)
+
+
+# %% wrong: the fifty likeliest ids at most, as transformers does unless told otherwise
+# says: In 150 draws from 256 about equally likely ids only
+# earns: 0 of 1
+# caught: hidden
+def draw(scores, top_p, temperature, generator):
+    scores = scores.masked_fill(scores < scores.topk(min(50, len(scores))).values[-1], -torch.inf)
+    return drawn_from(scores, top_p, temperature, generator)
+
+
+write_on = writer(draw)
+
+
+# %% wrong: switches gradients off and on
+# says: Your code switches gradients on, though the caller had them off. Restore the grad mode.
+# earns: 0 of 1
+# caught: hidden
+# corner: caller's modes
+right = writer(drawn_from)
+
+
+def write_on(logits, prompt, n, length, top_p, temperature, generator):
+    torch.set_grad_enabled(False)
+    text = right(logits, prompt, n, length, top_p, temperature, generator)
+    torch.set_grad_enabled(True)
+    return text
