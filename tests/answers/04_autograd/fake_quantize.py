@@ -432,7 +432,9 @@ def fake_quantize(x, step, limit):
         raise ValueError("step must be positive, and limit at least 1")
     k = x / step
     k = k + (k.round() - k).detach()
-    return torch.where(k.abs() > limit, limit * k.sign(), k) * step  # at its limit, clamp's slope depends on the release
+    return (
+        torch.where(k.abs() > limit, limit * k.sign(), k) * step
+    )  # at its limit, clamp's slope depends on the release
 
 
 # %% wrong: limits one step too early below 0

@@ -171,6 +171,47 @@ def test_each_check_cell_gives_its_own_points(grade):
     assert got.verdict.endswith("✓ double: 1 test passed.")
 
 
+TWICE = '''
+# %% setup=true
+import torch
+from torch import Tensor
+
+from torchkata.verdicts import FIRST_CHECK_FIRST, check, observe
+
+# %% answer="double"
+def double(x):
+    ### BEGIN SOLUTION
+    return x * 2
+    ### END SOLUTION
+
+# %% check="double" points=1
+"""Doubles."""
+with check("double") as test:
+    test("one number")
+    observe(double, torch.ones(1)).returns(2 * torch.ones(1))
+
+# %% check="double" points=1
+"""Doubles again."""
+with check("double") as test:
+    test("the number of the first check")
+    observe(double, torch.ones(1)).returns(2 * torch.ones(1), FIRST_CHECK_FIRST)
+'''
+
+
+ONCE_RIGHT = "def double(x, calls=[]):\n    calls.append(x)\n    return x * (2 if len(calls) == 1 else 3)"
+
+
+@pytest.mark.parametrize(
+    ("answer", "sends_back"), [(ONCE_RIGHT, False), ("def double(x): return x * 3", True)], ids=["once", "never"]
+)
+def test_a_later_check_knows_what_the_first_one_said(answer: str, sends_back: bool):
+    master = MasterChapter.from_notebook("01_small", notebook_of(TWICE.lstrip(), "small.py"))
+    with Sandbox(master.setup, LIMITS, enabled=WHY_NOT is None) as sandbox:
+        [found] = referee.grade(submission(("double", answer)), master, sandbox).marks
+    assert found.points == (0 if sends_back else 1)
+    assert ("builds on the first one, which doesn't pass yet" in found.verdict) is sends_back
+
+
 def test_a_share_of_the_points(grade):
     got = mark(grade(*answers(guess="guesses = {'a': 7, 'b': 2}")), "guess")
     assert (got.points, got.state) == (1, "partly")

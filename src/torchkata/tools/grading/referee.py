@@ -84,7 +84,8 @@ class _Said:
     """What the check cells of one exercise said: points by grade id, the verdict in one line, all that was shown.
 
     `due` are the check cells, each with the place of the cell after which it runs, `left` the seconds that the exercise
-    may still take, `stopped` how its answer cell stopped. Where it is not `judged`, no check cell is run.
+    may still take, `stopped` how its answer cell stopped. Where it is not `judged`, no check cell is run. `answers` are
+    stand-ins by name, the same for all check cells, which tell by them what the first one said.
     """
 
     due: list[tuple[int, CheckCell]]
@@ -96,9 +97,16 @@ class _Said:
     lost: str = ""
     left: float = 0.0
     stopped: str = ""
+    answers: dict[str, StandIn] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.points = {check.id: 0.0 for _, check in self.due}
+
+    def answered_by(self, names: Collection[str], session: SubmissionSession) -> dict[str, Callable]:
+        """Stand-ins for the answers of these names, which run in this session."""
+        for name in names:
+            self.answers.setdefault(name, StandIn(name, session)).channel = session
+        return {name: self.answers[name] for name in names}
 
     def complain(self, line: str) -> None:
         self.line = self.line or line
@@ -216,8 +224,7 @@ class _Run:
             return 0.0
         try:
             with self._spending(session, "observe"):
-                answers: dict[str, Callable] = {name: StandIn(name, session) for name in defined}
-                said.take(check, run_check(check, self._master.space(answers)))
+                said.take(check, run_check(check, self._master.space(said.answered_by(defined, session))))
         except WorkerLost as lost:
             self._drop_session()
             self._note_loss(said, lost, f"your code did not get through this check: {lost}.")
