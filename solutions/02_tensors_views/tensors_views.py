@@ -476,17 +476,17 @@ print("after e.fill_(7), b: ", b.tolist())
 first_column = torch.tensor([[True, False, False, False]])
 warning_of(lambda: e.masked_fill_(first_column, 5), lines=1)
 print("after masked_fill_ of one column, e[0]:", e[0].tolist())
-error_of(lambda: e.__setitem__(slice(None), 1))  # e[:] = 1
+error_of(lambda: e.__setitem__(slice(None), torch.ones(4)))  # e[:] = torch.ones(4)
 e.clone().add_(1)
 print("after e.clone().add_(1), b:", b.tolist())
 
 # %% [markdown]
 # Four elements change. A stride of 0 means that a step along this dimension moves nowhere. The four elements of a row
 # are one cell, so a write to one of them is a write to all of them, and to `b`. `add_`, `mul_`, `copy_` and the
-# assignment `e[:] = 1` notice this and refuse. `fill_`, `zero_` and an assignment to a part in which no cell occurs
-# twice, like the single element here, go through without a warning. `masked_fill_` warns only once per process and does
-# the most harm: in an expanded mask, one masked column masks all. Make it a rule to call `clone()` before you write
-# into something that was expanded.
+# assignment of a tensor notice this and refuse (so does `e[:] = 1` in torch 2.13, but not in 2.15). `fill_`, `zero_`
+# and an assignment to a part in which no cell occurs twice, like the single element here, go through without a warning.
+# `masked_fill_` warns only once per process and does the most harm: in an expanded mask, one masked column masks all.
+# Make it a rule to call `clone()` before you write into something that was expanded.
 #
 # How much memory does it save? `repeat` makes the same values in new memory:
 

@@ -31,7 +31,7 @@
 # - `score` calls `core` once. It computes nothing on tensors, and nothing from all their numbers: it only reads a few
 #   single numbers from what `core` returned (indexing and slicing are allowed), prints and notes.
 # - The gradient of `x` is that of the given function, in which the spread is a constant. Where `x` is flat the gradient
-#   is 0, never nan.
+#   is 0, never nan. Where z is exactly 2 or -2, what the gradient is doesn't matter, because releases of torch differ.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -319,9 +319,8 @@ with check("mend-the-breaks") as test:
             "one. Something in `core` is hidden from the compiler.",
         )
     test.hidden("gradients")
-    xs, names = [*xs, exactly], [*NAMES, "z of exactly 2 and -2"]
     seen = observe_scenario(scored, score, core, xs, [], True)
-    for x, name, one in zip(xs, names, seen["told"], strict=True):
+    for x, name, one in zip(xs, NAMES, seen["told"], strict=True):
         own = x.clone().requires_grad_()
         as_it_was(own, [])[2].backward(torch.linspace(0.5, 2.0, len(x)))
         came = one["gradient"]
@@ -340,11 +339,6 @@ with check("mend-the-breaks") as test:
             mistake(
                 "Where x is flat the result is constant, so its gradient is 0.",
                 when=lambda seen, name=name: name == "a flat x",
-            ),
-            mistake(
-                "Where z is exactly 2 or -2 the gradient of x is another one. At its limits `clamp` passes on the "
-                "whole gradient, `hardtanh` none of it, and `minimum` and `maximum` half of it.",
-                when=lambda seen, name=name: name.startswith("z of exactly"),
             ),
             mistake(
                 "The gradient is another one: item() made a constant of the spread, and no gradient went through it.",

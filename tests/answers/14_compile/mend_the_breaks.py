@@ -518,18 +518,12 @@ def core(x):
     return parts(x, spread_of=spread_of)
 
 
-# %% wrong: clips by hardtanh
-# says: Where z is exactly 2 or -2 the gradient of x is another one.
-# earns: 1 of 3
-# caught: hidden
+# %% right: clips by hardtanh
 def core(x):
     return parts(x, clip=lambda z: torch.nn.functional.hardtanh(z, -2.0, 2.0))
 
 
-# %% wrong: clips by minimum and maximum
-# says: `hardtanh` none of it, and `minimum` and `maximum` half of it.
-# earns: 1 of 3
-# caught: hidden
+# %% right: clips by minimum and maximum
 def core(x):
     return parts(x, clip=lambda z: torch.minimum(torch.maximum(z, z.new_tensor(-2.0)), z.new_tensor(2.0)))
 
