@@ -103,7 +103,7 @@ class _Said:
         self.points = {check.id: 0.0 for _, check in self.due}
 
     def answered_by(self, names: Collection[str], session: SubmissionSession) -> dict[str, Callable]:
-        """Stand-ins for the answers of these names, which run in this session."""
+        """Stand-ins for the answers of these names, which the worker runs."""
         for name in names:
             self.answers.setdefault(name, StandIn(name, session)).channel = session
         return {name: self.answers[name] for name in names}
