@@ -6,11 +6,10 @@ are made equal on both sides first, and cells that show what the installed torch
 
 from __future__ import annotations
 
-from importlib.metadata import version
-
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from torchkata.facts.releases import installed_release
 from torchkata.tools import lock
 
 # (what is looked for, as a regular expression; what both sides read in its place; why it differs)
@@ -42,7 +41,7 @@ NOT_COMPARED = (
 
 def is_other_release() -> bool:
     """Whether the torch that is installed is another release than the locked one, however it was built."""
-    return Version(version("torch")).base_version != Version(lock.TORCH).base_version
+    return installed_release() != Version(Version(lock.TORCH).base_version)
 
 
 def patterns() -> dict[str, str]:
@@ -52,5 +51,5 @@ def patterns() -> dict[str, str]:
 
 def is_not_compared(source: str) -> bool:
     """Whether a cell with this source is run without a comparison of its output."""
-    here = Version(version("torch")).base_version
+    here = installed_release()
     return any(source.startswith(start) and here in SpecifierSet(releases) for start, releases, _ in NOT_COMPARED)
