@@ -77,12 +77,14 @@ lock:
 clean:
 	rm -rf $(VENV) build dist src/torchkata.egg-info .mypy_cache .pytest_cache .ruff_cache
 
+# pip would compile everything on one core; torch has a file that only later Pythons can compile
 define set_up
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make lab PYTHON=python3.12")'
 	@echo "Setting up .venv; the first time this takes some minutes."
 	$(PYTHON) -m venv $(VENV)
-	options=$$($(PYTHON) src/torchkata/tools/torch_index.py $(1) $(TORCH_INDEX)) && $(PIP) $$options -r $(1)
+	options=$$($(PYTHON) src/torchkata/tools/torch_index.py $(1) $(TORCH_INDEX)) && $(PIP) --no-compile $$options -r $(1)
 	$(PIP) --no-deps --no-build-isolation -e .
+	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 endef
 
 $(LEARNING): requirements-lab.lock pyproject.toml

@@ -106,6 +106,7 @@ def _answer(block: str, preamble: str, path: Path) -> Answer:
     assert kind in ("right", "wrong"), f"{path.name}: a block begins with 'right: …' or 'wrong: …', not {head!r}"
     if kind == "right":
         return Answer(kind, name, preamble + source, torch="".join(re.findall(r"^# torch: (.*)$", source, re.M)))
+    assert not re.search("^# torch: ", source, re.M), f"{where}: a wrong answer is wrong on every release"
     notes = {key: re.findall(rf"^# {key}: (.*)$", source, re.M) for key in ("says", "earns", "corner", "caught")}
     assert notes["says"], f"{where}: a wrong answer needs a line '# says: …'"
     earned = re.fullmatch(r"([\d.]+) of ([\d.]+)", "".join(notes["earns"]))

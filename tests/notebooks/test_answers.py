@@ -4,13 +4,17 @@ nothing."""
 from __future__ import annotations
 
 import ast
+import re
 
 import pytest
 from packaging.specifiers import SpecifierSet
 
+from tests import ROOT
 from tests.notebooks import running
 from tests.notebooks.answers import CORNERS, Answer, answers_of, corners_of
+from tests.versions import RELEASES
 from torchkata.facts.releases import installed_release
+from torchkata.tools import lock
 from torchkata.tools.course import chapters, side_notebooks
 from torchkata.tools.placing import here
 
@@ -77,6 +81,15 @@ def test_answer(marks_of: running.MarksOf, chapter: str, exercise: str, answer: 
     assert (marks.points, full) == pytest.approx(answer.earns, abs=0.01), marks.text
     if answer.hidden or answer.lesson:
         assert marks.visibly is answer.lesson, "hidden: visible tests pass; lesson: visible tests fail"
+
+
+def test_an_answer_for_some_releases_names_them():
+    """It runs on the locked release, and there is a supported one on which it doesn't."""
+    limits = {answer.torch for one in EXERCISES for answer in answers_of(*one)} - {""}
+    locked = re.search(r"^torch==(\S+)", (ROOT / lock.ALL).read_text(encoding="utf-8"), re.M)[1]
+    for limit in limits:
+        assert locked in SpecifierSet(limit), f"# torch: {limit}"
+        assert not all(release in SpecifierSet(limit) for release in RELEASES), f"# torch: {limit} can go"
 
 
 SOLUTIONS = [
