@@ -372,13 +372,12 @@ class Reader(Base):
 class Reader(Base):
     shared = torch.zeros(())
 
-    @property
-    def steps(self):
-        return Reader.shared
+    def restart(self):
+        super().restart()
+        self.steps = self.shared.zero_()
 
-    @steps.setter
-    def steps(self, value):
-        Reader.shared.copy_(value)
+    def count(self):
+        self.steps += 1
 
 
 # %% wrong: one sum for all modules, on the class
