@@ -9,8 +9,8 @@
 # **Contract**
 #
 # - `out[i, j]` is the Euclidean distance between rows i and j: exactly 0 on the diagonal and for equal rows. For any
-#   other pair it is accurate to 1e-6 (relative, in float64), even for points that are 1e-7 apart and far from the
-#   origin.
+#   other pair whose squared distance doesn't underflow it is accurate to 1e-6 (relative, in float64), even for points
+#   that are 1e-7 apart and far from the origin.
 # - The gradient is finite everywhere: pairs at distance 0 contribute 0, and all other pairs contribute their exact
 #   gradient (unit vectors times the incoming gradient).
 # - float32 and float64 keep their dtype. N = 0, N = 1 and D = 0 work. x is not changed. You may use an intermediate
@@ -201,14 +201,15 @@ with check("distance-gradient") as test:
         when=lambda seen: seen.value.diagonal(20).std() < 1e-3 * seen.value.diagonal(20).mean(),
     )
     tiny_steps = torch.cat([close[:20] * 0, close[:20] * 0 + torch.tensor([1e-11, 0, 0]).double()])
-    for idea, place in [
-        ("points 1e-7 apart", 0.0),
-        ("points 1e-7 apart, far from the origin", 1000.0),
-        ("points 1e-11 apart", None),
+    for idea, some_points in [
+        ("points 1e-7 apart", close),
+        ("points 1e-7 apart, far from the origin", close + 1000),
+        ("points 1e-11 apart", tiny_steps),
+        ("points 1e-7 apart, float32", (tiny_steps * 1e4).float()),
     ]:
         test.hidden(idea)
-        seen = observe(pairwise_distance, tiny_steps if place is None else close + place)
-        seen.returns(pair_by_pair(seen.args[0]), tiny, shifted, expanded, rtol=1e-6, atol=0)
+        seen = observe(pairwise_distance, some_points)
+        seen.returns(pair_by_pair(some_points), tiny, shifted, expanded, rtol=1e-6, atol=0)
 
     test.hidden("40 rows, float32: 0 on the diagonal, symmetric")
     some_points = torch.randn(40, 3, generator=generator)

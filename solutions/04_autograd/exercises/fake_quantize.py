@@ -13,10 +13,11 @@
 #   (halves go to the even integer, as in `torch.round`) and limited to -limit … limit. A value may differ from k · step
 #   by rounding in the dtype of x, not by more. An infinite x becomes ±limit · step, and nan stays nan. You may assume
 #   that the dtype of x can represent limit · step (float16 ends at 65504).
-# - Gradient: the incoming gradient where |x / step| < limit, and 0 where |x / step| > limit. Where the two are equal,
-#   and for nan, either is fine. (Much code in use rounds first and compares the rounded number, so that the gradient
-#   still passes half a step beyond the limit. Here it must not.) The gradient itself can be differentiated with
-#   respect to the incoming gradient, and it doesn't depend on x. If x doesn't require grad, neither does the result.
+# - Gradient: the incoming gradient where |x / step| < limit (you may multiply it by step and divide it again), and 0
+#   where |x / step| > limit. Where the two are equal, and for nan, anything from 0 to the incoming gradient is fine.
+#   (Much code in use compares the rounded number, so that the gradient still passes half a step beyond the limit. Here
+#   it must not.) The gradient can itself be differentiated with respect to the incoming gradient, and it doesn't depend
+#   on x. If x doesn't require grad, neither does the result.
 # - x may have no dimensions or no elements, may be float16 or bfloat16, and is not changed. Raise ValueError if
 #   step <= 0 or limit < 1.
 #
@@ -63,6 +64,12 @@ def fake_quantize(x: Tensor, step: float, limit: int) -> Tensor:
 
 
 # %% helpers="fake-quantize"
+def passes_by_k(seen):
+    """Whether the gradient passes where the rounded number lies within the limit."""
+    x, step, limit = seen.args
+    return torch.allclose(seen.gradient(0), incoming_gradient(x) * ((x / step).round().abs() <= limit))
+
+
 nothing_arrives = mistake(
     "x gets no gradient: the whole result is cut off from it.",
     when=lambda seen: not seen.error_text and (not seen.noted.tracked or seen.gradient(0) is None),
@@ -70,6 +77,10 @@ nothing_arrives = mistake(
 beyond = mistake(
     "Your gradient also passes beyond the limit. There the result no longer depends on x, so its gradient is 0.",
     when=lambda seen: torch.equal(seen.gradient(0), incoming_gradient(seen.args[0])),
+)
+half_a_step = mistake(
+    "Your gradient passes half a step beyond the limit: the rounded number was compared with it. Compare x / step.",
+    when=passes_by_k,
 )
 off = "Within the limits the incoming gradient arrives unchanged, beyond them 0: {detail}."
 
@@ -153,7 +164,8 @@ with check("fake-quantize") as test:
     k = (x / 0.75).round()
     seen = observe(fake_quantize, x.clone().requires_grad_(), 0.75, 4)
     seen.returns(k.clamp(-4, 4) * 0.75, because="The values are not those of the grid.", rtol=1e-5, atol=1e-6)
-    seen.gives_gradients({0: incoming_gradient(x) * ((x / 0.75).abs() < 4)}, nothing_arrives, beyond, because=off)
+    passing = incoming_gradient(x) * ((x / 0.75).abs() < 4)
+    seen.gives_gradients({0: passing}, nothing_arrives, beyond, half_a_step, because=off)
     ### END HIDDEN TESTS
 
 # %% check="fake-quantize" points=1
@@ -267,7 +279,15 @@ with check("fake-quantize") as test:
             atol=0,
         )
         passing = incoming_gradient(x) * (x.double().abs() / step < limit)
-        seen.gives_gradients({0: passing}, nothing_arrives, beyond, because=off)
+        seen.gives_gradients({0: passing}, nothing_arrives, beyond, half_a_step, because=off)
+
+    test.hidden("float64, close to the middle between two steps of 0.1")
+    x = (torch.arange(-100, 100, dtype=torch.float64) + 0.5) * 0.1
+    observe(fake_quantize, x, 0.1, 127).returns(
+        (x / 0.1).round() * 0.1,
+        because="Close to the middle between two steps some numbers are a whole step off. k is x / step, rounded; "
+        "x * (1 / step) is another number, because 1 / step is rounded first.",
+    )
 
     test.hidden("a transposed x")
     x = many[:12].float().reshape(3, 4).t()

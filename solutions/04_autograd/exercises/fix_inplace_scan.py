@@ -309,7 +309,8 @@ with check("fix-inplace-scan") as test:
         ("60 steps with gates near 1", 3 + torch.rand(60, 2, 3, generator=generator), torch.full((3,), 1.25)),
     ]:
         test.hidden(idea)
-        seen = observe(leaky_scan, some_x.requires_grad_(), some_w.requires_grad_(), torch.ones(len(some_x), 1, 1))
+        some_conf = torch.ones(*some_x.shape[:2], 1)
+        seen = observe(leaky_scan, some_x.requires_grad_(), some_w.requires_grad_(), some_conf)
         seen.returns(
             unrolled,
             mistake(
@@ -317,7 +318,12 @@ with check("fix-inplace-scan") as test:
                 "all 1 - g, or takes its log, and g may round to 1 and a long product to 0. Compute step after step.",
                 when=lambda seen: seen.value.isnan().any(),
             ),
-            states_first,
+            mistake(
+                "The states are wrong after a gate that rounds to 1, or after many gates near 1. After a gate of 1 the "
+                "state is x itself. If you divide by the product of all 1 - g, a bound on the product doesn't help: "
+                "compute step after step.",
+                stage="value",
+            ),
         )
         seen.gives_gradients(unrolled, inplace, cut, written, because=wrong_way)
 

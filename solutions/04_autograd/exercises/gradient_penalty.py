@@ -13,7 +13,7 @@
 #   samples b of `(norm_b - 1) ** 2`, where `norm_b` is the norm of the derivative of `model(x)[b]` with respect to
 #   `x[b]`, taken over all dimensions of that sample. The result is 0-d.
 # - The penalty is part of the loss: `loss.backward()` also gives the parameters the gradient of the penalty. A sample
-#   whose derivative is zero causes no nan.
+#   whose derivative is zero causes no nan, and one whose derivative is 1e-9 counts like any other.
 # - Until that backward, no `.grad` is filled or changed. x keeps its values and its `requires_grad`, whether True or
 #   False. model is called once.
 #
@@ -370,6 +370,18 @@ with check("gradient-penalty") as test:
         data = F.mse_loss(out, y)
         return any(torch.allclose(seen["loss"], data + lam * penalty) for penalty in penalties)
 
+    refused_by_view = mistake(
+        "x may have any layout, and its derivative then has that layout, too; view refuses it. Use flatten or reshape. "
+        "({detail})",
+        raises="view size is not compatible",
+    )
+    bounded = mistake(
+        "The gradient of the penalty is wrong where the slopes are about 1e-9: a number that is added under the root, "
+        "or a bound on the norm, hides slopes as small as these. Only a slope of exactly 0 needs care.",
+        stage="gradient",
+        when=lambda seen: not any(g.isnan().any() for g in seen["gradients"]),
+    )
+
     test("before backward nothing is filled or changed; model is called once")
     generator = torch.Generator().manual_seed(4)
     weights = torch.randn(60, generator=generator, dtype=torch.float64)
@@ -388,17 +400,24 @@ with check("gradient-penalty") as test:
     dead[12:16] = torch.tensor([-9.0, 0.5, -9.0, -9.0])  # only one unit of four is ever active
     some_x = torch.randn(5, 3, generator=generator, dtype=torch.float64)
     some_x[1] = -4 * dead[3:6]  # and not for this sample
+    flat = weights.clone()
+    flat[36:40] *= 1e-9  # of the last layer
+    some_images = torch.randn(3, 2, 3, 3, generator=generator, dtype=torch.float64)
     for idea, name, numbers, x, lam in [
         ("a network", "tanh", weights, torch.randn(5, 3, generator=generator, dtype=torch.float64), 0.7),
         ("a model that is constant around a sample (dead relu)", "relu", dead, some_x, 1.5),
-        ("images", "image", weights, torch.randn(3, 2, 3, 3, generator=generator, dtype=torch.float64), 2.0),
+        ("images", "image", weights, some_images, 2.0),
         ("a batch of one", "tanh", weights, torch.randn(1, 3, generator=generator, dtype=torch.float64), 2.0),
         ("lam = 0", "tanh", weights, torch.randn(4, 3, generator=generator, dtype=torch.float64), 0.0),
+        ("slopes of 1e-9", "tanh", flat, torch.randn(4, 3, generator=generator, dtype=torch.float64), 1.5),
+        ("images in channels_last", "image", weights, some_images.to(memory_format=torch.channels_last), 2.0),
     ]:
         test.hidden(idea)
         y = torch.randn(len(x), generator=generator, dtype=torch.float64)
-        seen = observe_scenario(with_network, penalised_loss, name, numbers, x, y, lam)
+        seen = observe_scenario(with_network, penalised_loss, name, numbers, x, y, lam).expecting(refused_by_view)
         loss, gradients, data_gradients = reference(network(name, numbers), x, y, lam)
+        if numbers is flat:
+            seen.expecting(bounded)
         judge_loss(
             seen,
             loss,

@@ -13,8 +13,8 @@
 # **Contract**
 #
 # - `census(t)` counts every node that can be reached from `t.grad_fn` through `next_functions`, including `t.grad_fn`
-#   itself, by the name of its type, such as `MulBackward0`. Leaves that require grad appear as `AccumulateGrad`;
-#   untracked inputs don't appear.
+#   itself, by the name of its type, such as `MulBackward0`. Leaves that require grad appear as `AccumulateGrad` (also
+#   with the namespace that `node.name()` writes before it); untracked inputs don't appear.
 # - Each node counts once, however many paths lead to it, and is visited once: graphs with thousands of nodes in a row
 #   work, and so does `y = y + y`, thirty times, which has 31 nodes and a billion paths.
 # - A tensor without `grad_fn` gives an empty Counter.
@@ -212,8 +212,11 @@ with check("graph-census") as test:
             h = w * 2
             h.add_(1).exp_()
             return h[1:].sum()
-        if name == "custom":
-            return Doubled.apply(Doubled.apply(w)).sum()
+        if name in ("custom", "after backward"):
+            y = Doubled.apply(Doubled.apply(w)).sum()
+            if name == "after backward":
+                y.backward()
+            return y
         if name == "concatenation":
             leaves = [torch.ones(2, requires_grad=True) for _ in range(5)]
             return torch.cat([leaf * 2 for leaf in leaves] + [torch.ones(2)]).norm()
@@ -236,14 +239,20 @@ with check("graph-census") as test:
     def mixed(census, name):
         return as_facts(taken(census, mixed_graph(name)))
 
+    freed = mistake(
+        "You read what the nodes have saved, and after a backward that is freed. Counting needs next_functions only. "
+        "({detail})",
+        raises="backward through the graph a second time",
+    )
     for idea, name in [
         ("operations in place", "in place"),
         ("a custom Function", "custom"),
+        ("a custom Function, after the backward", "after backward"),
         ("a node with six inputs, one of them untracked", "concatenation"),
         ("a small network with a frozen layer", "network"),
     ]:
         test.hidden(idea)
-        judge(observe_scenario(mixed, census, name), counted(mixed_graph(name)))
+        judge(observe_scenario(mixed, census, name), counted(mixed_graph(name)), freed)
     ### END HIDDEN TESTS
 
 # %% check="graph-census" points=0.5
@@ -374,25 +383,33 @@ with check("graph-census") as test:
     )
 
     def looked_at(census):
-        """What a census does to the graph: gradients, backward passes, the values."""
+        """What a census does to the graph: gradients, backward passes, the values; and one after y.mul_(2)."""
         w, b = torch.tensor([1.0, 2], requires_grad=True), torch.tensor([3.0, 4], requires_grad=True)
         b.grad = torch.tensor([5.0, 6])
         passes = []
         w.register_hook(passes.append)
         h = w.exp() * b
         y = h.sum()
-        census(y)
+        counts = taken(census, y)
         facts = {"passes": len(passes), "w": w.grad is None, "b": b.grad.tolist(), "recording": torch.is_grad_enabled()}
-        torch.set_grad_enabled(True)
+        facts["numbers"] = [total_of(counts)]
         try:
             y.backward()
         except RuntimeError:
             return facts | {"usable": False}
+        if not facts["passes"]:
+            y.mul_(2)
+            facts["numbers"].append(total_of(taken(census, y)))
         return facts | {"usable": True}
 
-    test.hidden("no gradient is filled, and the graph can still be used")
+    test.hidden("no gradient is filled, the graph can still be used, and y.mul_(2) adds a node")
     observe_scenario(looked_at, census).returns(
-        {"passes": 0, "w": True, "b": [5.0, 6.0], "recording": True, "usable": True},
+        {"passes": 0, "w": True, "b": [5.0, 6.0], "recording": True, "numbers": [5, 6], "usable": True},
+        mistake(
+            "The census of a tensor, taken again after an operation in place, is the old one: something is kept from "
+            "call to call, such as a cache by tensor. Count the graph anew in every call.",
+            when=lambda seen: seen["numbers"] == [5, 5],
+        ),
         mistake(
             "Gradient recording was switched off and not on again.",
             when=lambda seen: not seen["recording"],

@@ -11,8 +11,8 @@
 # - `J[i..., j...]` is the derivative of `fn(x)[i...]` with respect to `x[j...]`. Its shape is the shape of the output,
 #   followed by the shape of x. Outputs and inputs may have any shape, including 0-d and empty. Whatever doesn't depend
 #   on x has derivative zero, even if it is the whole output. J has the dtype of x.
-# - x may or may not require grad, and it may be the result of other operations. Afterwards `x.requires_grad` and every
-#   `.grad` (that of x, those of parameters inside fn) are what they were. J has no graph.
+# - x may or may not require grad, and it may be the result of other operations. Grad mode is on. When J is returned,
+#   `x.requires_grad` and every `.grad` (that of x, those of parameters inside fn) are what they were. J has no graph.
 # - fn is called once.
 #
 # **Rule.** Build it by hand: `torch.autograd.functional` and the transforms of `torch.func` (jacrev, vjp, grad, …) are
@@ -242,6 +242,12 @@ with check("jacobian-by-vjp") as test:
             f"The derivatives are wrong. Expected {expected.tolist()}, got {came.tolist()}."
             if shown
             else f"The derivatives are wrong for {idea}.",
+            mistake(
+                "For the identity your rows are all 0: there grad returns the very vector v that you pass in. If you "
+                "overwrite v for the next row, the rows that you have change with it. Make a new v for each row, or "
+                "clone the row.",
+                when=lambda seen: "itself" in seen.args and not seen["jacobian"].any(),
+            ),
         )
         seen.that(
             not seen["other dtype"],

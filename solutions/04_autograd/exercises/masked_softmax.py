@@ -15,8 +15,8 @@
 # - There is no nan in the result or in the gradient, whatever the masked scores are, including inf and nan; masked
 #   entries get gradient 0. Valid scores are finite and above the lowest number of their dtype; 1e4 and -1e4 are fine,
 #   and a masked score that is larger than all valid scores makes no difference.
-# - The result has the dtype of `scores` (float16 and bfloat16 work). `mask` may broadcast against `scores`, for example
-#   with shape (B, 1, T) or (T,). The arguments are not changed.
+# - The result has the dtype of `scores`, and the digits of that dtype; float16 and bfloat16 work. `mask` may broadcast
+#   against `scores`, for example with shape (B, 1, T) or (T,). The arguments are not changed.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -300,6 +300,10 @@ with check("masked-softmax") as test:
     )
     seen.leaves_arguments_alone()
 
+    def near(seen, rtol):
+        """Whether float64 probabilities are right up to this relative error."""
+        return seen.value.dtype == torch.float64 and torch.allclose(seen.value, row_by_row(*seen.args), rtol=rtol)
+
     test.hidden("float64, float16 and bfloat16 keep their dtype")
     some_mask = torch.tensor([[1, 1, 0, 1], [1, 0, 1, 1], [0, 0, 0, 0]]) > 0
     for dtype, rtol, atol in [(torch.float64, 1e-9, 0), (torch.float16, 5e-3, 1e-4), (torch.bfloat16, 3e-2, 1e-3)]:
@@ -309,6 +313,15 @@ with check("masked-softmax") as test:
             row_by_row,
             small_fill,
             mistake("The dtype of scores must be kept: {detail}.", stage="dtype"),
+            mistake(
+                "Your float64 probabilities have only the digits of float32. Compute in the dtype of scores, or wider.",
+                when=lambda seen: near(seen, 1e-4) and torch.equal(seen.value.float().double(), seen.value),
+            ),
+            mistake(
+                "The probabilities of a row don't sum to 1 in all digits of float64. If you add a small number to the "
+                "sum that you divide by, leave it out, and select where the sum is 0.",
+                when=lambda seen: near(seen, 1e-4) and (seen.value.sum(-1)[:2] - 1).abs().max() > 1e-9,
+            ),
             mistake("The probabilities are not right yet: see the first check.", stage="value"),
             rtol=rtol,
             atol=atol,

@@ -13,13 +13,13 @@
 #
 # **Contract**
 #
-# - `.data` is the number, as Python computes it; `.grad` is 0.0 at first. The derivative of relu at 0 is 0; an exponent
-#   of 0 doesn't occur. A value that is used several times gets the sum over all its uses.
+# - `.data` is the number, as Python computes it up to rounding; `.grad` is 0.0 at first. The derivative of relu at 0 is
+#   0; an exponent of 0 doesn't occur. A value that is used several times gets the sum over all its uses.
 # - `backward()` adds the derivative of self with respect to v to `v.grad`, for every leaf v, that is, for every Value
 #   made by `Value(number)`. As in torch, two calls add up, whether on one expression or on two. The `.grad` of an
 #   intermediate result may be anything, but it must not spoil a later backward.
-# - The work grows with the number of nodes, not of paths: `v = v + v`, thirty times, is thirty additions. Chains of
-#   3000 operations work.
+# - The work grows with the number of nodes, not of paths: `v = v + v`, thirty times, is thirty additions. (It may also
+#   grow with the number of leaves, or with all nodes ever made.) Chains of 3000 operations work.
 #
 # **Rule.** No torch and no numpy inside the class; `math` is fine.
 #

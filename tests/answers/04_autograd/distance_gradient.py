@@ -335,3 +335,13 @@ def pairwise_distance(x):
     i, j = torch.triu_indices(len(x), len(x), offset=1)
     out = x.new_zeros(len(x), len(x)).index_put((i, j), F.pdist(x))
     return out + out.t()
+
+
+# %% wrong: squares below the square of eps count as 0
+# says: Small distances became 0: only distance 0 itself is special.
+# earns: 0.5 of 1
+# caught: hidden
+def pairwise_distance(x):
+    squares = (x[:, None] - x).square().sum(-1)
+    near = squares <= torch.finfo(x.dtype).eps ** 2
+    return torch.where(near, 0.0, torch.where(near, 1.0, squares).sqrt())

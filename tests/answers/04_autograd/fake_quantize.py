@@ -424,7 +424,7 @@ def fake_quantize(x, step, limit):
 
 
 # %% wrong: rounds before it limits, as much code in use does
-# says: Within the limits the incoming gradient arrives unchanged, beyond them 0
+# says: Your gradient passes half a step beyond the limit
 # says: Here inf - inf or inf * 0 gave nan
 # earns: 0 of 2
 def fake_quantize(x, step, limit):
@@ -497,3 +497,25 @@ def fake_quantize(x, step, limit):
     on_grid = (inside.detach() / step).round().to(torch.int8).to(x.dtype) * step
     on_grid = torch.where(x.isnan(), x.detach(), on_grid)
     return inside + (on_grid - inside).detach()
+
+
+# %% wrong: multiplies by the inverse of step
+# says: Close to the middle between two steps some numbers are a whole step off.
+# earns: 1 of 2
+# caught: hidden
+def fake_quantize(x, step, limit):
+    refuse(step, limit)
+    on_grid = torch.clamp(torch.round(x * (1.0 / step)), -limit, limit) * step
+    tracked = torch.clamp(x, -limit * step, limit * step)
+    return tracked + (on_grid - tracked).detach()
+
+
+# %% wrong: asks whether the rounded number lies within the limit
+# says: Your gradient passes half a step beyond the limit
+# earns: 0 of 2
+# caught: hidden
+def fake_quantize(x, step, limit):
+    refuse(step, limit)
+    k = torch.round(x / step).detach()
+    tracked = torch.where(k.abs() <= limit, x, torch.zeros_like(x))
+    return k.clamp(-limit, limit) * step + (tracked - tracked.detach())

@@ -494,3 +494,11 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
     with torch.no_grad():
         t = unit(target(view_b))
     return (log_scale.exp() * (1 - (unit(online(view_a)) * t).sum(-1)) - log_scale).mean()
+
+
+# %% right: torch's own cosine, which bounds the norms
+def agreement_loss(online, target, log_scale, view_a, view_b):
+    with torch.no_grad():
+        t = target(view_b)
+    p = online(view_a)
+    return torch.exp(log_scale) * (1 - F.cosine_similarity(p, t, dim=-1)).mean() - log_scale

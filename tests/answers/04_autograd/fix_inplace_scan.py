@@ -491,3 +491,24 @@ def leaky_scan(x, w, conf):
     g = conf * torch.sigmoid(x * w)
     left = torch.log1p(-g).cumsum(0)
     return torch.exp(left) * torch.cumsum(g * x * torch.exp(-left), dim=0)
+
+
+# %% right: the shapes asserted first
+def leaky_scan(x, w, conf):
+    T, B, D = x.shape
+    assert w.shape == (D,) and conf.shape == (T, B, 1)
+    h, outs = x.new_zeros(B, D), []
+    for t in range(T):
+        h = h + conf[t] * torch.sigmoid(x[t] * w) * (x[t] - h)
+        outs.append(h)
+    return torch.stack(outs) if outs else x.new_empty(0, B, D)
+
+
+# %% wrong: a closed form that bounds what it divides by
+# says: The states are wrong after a gate that rounds to 1
+# earns: 1.5 of 2
+# caught: hidden
+def leaky_scan(x, w, conf):
+    g = conf * torch.sigmoid(x * w)
+    left = torch.cumprod(1 - g, dim=0).clamp_min(torch.finfo(x.dtype).tiny)
+    return left * torch.cumsum(g * x / left, dim=0)

@@ -443,3 +443,51 @@ def penalised_loss(model, x, y, lam):
     (g,) = torch.autograd.grad(out.sum(), mine, create_graph=True)
     norms = torch.linalg.vector_norm(g.flatten(1), dim=1)
     return F.mse_loss(out, y) + lam * (norms - 1).square().mean()
+
+
+# %% wrong: 1e-12 under the root
+# says: The gradient of the penalty is wrong where the slopes are about 1e-9
+# earns: 1 of 2
+# caught: hidden
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    (g,) = torch.autograd.grad(out, x, torch.ones_like(out), create_graph=True)
+    norms = torch.sqrt(torch.sum(g.flatten(1) ** 2, dim=1) + 1e-12)
+    return F.mse_loss(out, y) + lam * ((norms - 1) ** 2).mean()
+
+
+# %% wrong: 1e-16 under the root
+# says: The gradient of the penalty is wrong where the slopes are about 1e-9
+# earns: 1 of 2
+# caught: hidden
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    (g,) = torch.autograd.grad(out, x, torch.ones_like(out), create_graph=True)
+    norms = torch.sqrt(torch.sum(g.flatten(1) ** 2, dim=1) + 1e-16)
+    return F.mse_loss(out, y) + lam * ((norms - 1) ** 2).mean()
+
+
+# %% wrong: the norm bounded from below
+# says: The gradient of the penalty is wrong where the slopes are about 1e-9
+# earns: 1 of 2
+# caught: hidden
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    (g,) = torch.autograd.grad(out, x, torch.ones_like(out), create_graph=True)
+    norms = g.flatten(1).norm(dim=1).clamp(min=1e-6)
+    return F.mse_loss(out, y) + lam * (norms - 1).square().mean()
+
+
+# %% wrong: the derivative flattened by view
+# says: view refuses it
+# earns: 1 of 2
+# caught: hidden
+def penalised_loss(model, x, y, lam):
+    x = x.detach().clone().requires_grad_(True)
+    out = model(x)
+    (g,) = torch.autograd.grad(out, x, torch.ones_like(out), create_graph=True)
+    g = g.view(g.size(0), -1)
+    return F.mse_loss(out, y) + lam * ((g.norm(2, dim=1) - 1) ** 2).mean()

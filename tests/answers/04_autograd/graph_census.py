@@ -517,3 +517,39 @@ def census(t):
                 seen.add(node)
                 waiting.append(node)
     return Counter(type(node).__name__ for node in seen)
+
+
+# %% wrong: a cache of all tensors
+# says: The census of a tensor, taken again after an operation in place, is the old one
+# earns: 0.5 of 1
+# caught: hidden
+taken_before = {}
+
+
+def census(t):
+    if t not in taken_before:
+        counts, seen, waiting = Counter(), set(), [t.grad_fn]
+        while waiting:
+            node = waiting.pop()
+            if node is not None and node not in seen:
+                seen.add(node)
+                counts[type(node).__name__] += 1
+                waiting += [after for after, _ in node.next_functions]
+        taken_before[t] = counts
+    return taken_before[t]
+
+
+# %% wrong: follows the saved tensors, too
+# says: You read what the nodes have saved, and after a backward that is freed.
+# earns: 0.5 of 1
+# caught: hidden
+def census(t):
+    counts, seen, waiting = Counter(), set(), [t.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            counts[type(node).__name__] += 1
+            waiting += [saved.grad_fn for saved in getattr(node, "saved_tensors", ()) if saved is not None]
+            waiting += [after for after, _ in node.next_functions]
+    return counts

@@ -566,3 +566,23 @@ def jacobian(fn, x):
         for i, v in enumerate(torch.eye(y.numel(), dtype=y.dtype)):
             rows[i] = torch.autograd.grad(y, own, v.view(y.shape), retain_graph=True, materialize_grads=True)[0]
     return rows.view(y.shape + x.shape).to(x.dtype)
+
+
+# %% wrong: one vector, overwritten for each row
+# says: For the identity your rows are all 0
+# earns: 1 of 2
+# caught: hidden
+def jacobian(fn, x):
+    x = x.detach().requires_grad_()
+    with torch.enable_grad():
+        y = fn(x)
+    if not y.requires_grad or not y.numel():
+        return x.new_zeros(*y.shape, *x.shape)
+    rows, flat = [], y.reshape(-1)
+    v = torch.zeros_like(flat)
+    for i in range(len(flat)):
+        v[i] = 1
+        (row,) = torch.autograd.grad(flat, x, v, retain_graph=True, materialize_grads=True)
+        rows.append(row.reshape(x.shape))
+        v[i] = 0
+    return torch.stack(rows).reshape(y.shape + x.shape)

@@ -365,3 +365,23 @@ def masked_softmax(scores, mask):
     mask = mask.expand(scores.shape).reshape(rows.shape)
     kept = torch.where(mask, rows, torch.finfo(scores.dtype).min)
     return torch.where(mask, kept.softmax(-1), 0.0).view(scores.shape)
+
+
+# %% wrong: in float32, whatever the dtype
+# says: Your float64 probabilities have only the digits of float32
+# earns: 1.5 of 2
+# caught: hidden
+def masked_softmax(scores, mask):
+    logits = scores.float().masked_fill(~mask, torch.finfo(torch.float32).min)
+    logp = logits - torch.logsumexp(logits, dim=-1, keepdim=True)
+    return (logp.exp() * mask).to(scores.dtype)
+
+
+# %% wrong: a small number in the sum
+# says: The probabilities of a row don't sum to 1 in all digits of float64.
+# earns: 1.5 of 2
+# caught: hidden
+def masked_softmax(scores, mask):
+    s = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    e = (s - s.max(dim=-1, keepdim=True)[0]).exp().masked_fill(~mask, 0)
+    return e / (e.sum(dim=-1, keepdim=True) + 1e-6)
