@@ -11,13 +11,15 @@
 #
 # - `EMA(model)` starts with the model's current values. `update(model)` sets every floating point entry of the model's
 #   state_dict to `decay * average + (1 - decay) * current` and copies integer entries (such as num_batches_tracked). A
-#   weight with two names is averaged once, and is available under both names.
+#   weight with two names is averaged once, and is available under both names. No entry has the
+#   name of an attribute of your class.
 # - `average()` returns a dict with exactly the names of `model.state_dict()`. Its values may be the averages themselves
-#   or copies; the caller only reads them. `copy_to(model)` writes the averages into a model, in place.
+#   or copies; the caller only reads them. `copy_to(model)` writes the averages into a model, whose parameters and
+#   buffers stay the same objects.
 # - The averages are state: `ema.state_dict()` restores them in a new EMA of another model of the same kind, `ema.to(…)`
 #   moves and casts them, and from then on `update` works in their dtype, whatever the model's dtype is. Nothing in EMA
 #   requires grad.
-# - `update` never changes the model, and training never changes the EMA.
+# - `EMA(model)` and `update` never change the model or its train/eval flags, and training never changes the EMA.
 #
 # (Other libraries decide differently: timm and Ultralytics keep a deep copy of the model instead, and torch's own
 # `AveragedModel` leaves buffers out unless you ask for them.)
@@ -121,6 +123,15 @@ class Empty(nn.Module):
         self.scale = nn.Parameter(torch.ones(2))
 
 
+class Rows(nn.Module):
+    """A buffer that is a view of the first rows of a parameter, and so has its address."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4, 3))
+        self.register_buffer("first", self.weight.detach()[:2])
+
+
 class Whole(nn.Module):
     """Entries of integers that are no counters of batches."""
 
@@ -135,6 +146,8 @@ def model_of(kind):
     """A model of some kind."""
     if kind == "whole":
         return Whole()
+    if kind == "rows":
+        return Rows()
     if kind == "empty":
         return Empty()
     if kind == "alike":
@@ -168,11 +181,18 @@ def tracked_in(ema):
     return sorted({str(name) for name, tensor in named if tensor.requires_grad})
 
 
+def flags_of(net):
+    """The train/eval flags of all parts of a model."""
+    return [module.training for module in net.modules()]
+
+
 def story(answer, kind, decay, shifts):
     """Make an EMA of a model, change the model without an update, then with an update after each of these shifts."""
     net = moved(model_of(kind), 0.5)
-    facts = {"models": [copies_of(net.state_dict())], "averages": [], "changed": []}
+    [*net.modules()][-1].eval()
+    facts = {"models": [copies_of(net.state_dict())], "averages": [], "changed": [], "flags": [flags_of(net)]}
     ema = answer(net) if decay is None else answer(net, decay)
+    facts["flags"].append(flags_of(net))
     facts["is module"] = isinstance(ema, nn.Module)
     if not facts["is module"]:
         return facts
@@ -188,6 +208,7 @@ def story(answer, kind, decay, shifts):
         facts["changed"] += [name for name in before if not torch.equal(before[name], now[name])]
         facts["models"].append(before)
         facts["averages"].append(copies_of(ema.average()))
+    facts["flags"].append(flags_of(net))
     facts["replaced"] = objects != [id(parameter) for parameter in net.parameters()]
     if facts["averages"][-1] is not None:
         facts["tracked"] = tracked_in(ema)
@@ -264,8 +285,15 @@ def judge(seen, decay):
             seen.args[1] == "empty" and seen["averages"][0]["down"].shape == seen["averages"][0]["up"].shape
         ),
     )
+    view = mistake(
+        "Two entries of different shapes have become one. A view of the first rows has the same `data_ptr()` as the "
+        "whole, so compare the tensors themselves (`is`), or shapes and strides as well.",
+        when=lambda seen: (
+            seen.args[1] == "rows" and seen["averages"][0]["first"].shape == seen["averages"][0]["weight"].shape
+        ),
+    )
     starts = same_state(seen["averages"][0], seen["models"][0])
-    seen.that(starts, "The EMA starts at the model's current values.", one_name, by_address)
+    seen.that(starts, "The EMA starts at the model's current values.", one_name, by_address, view)
     seen.that(
         same_state(seen["untouched"], seen["models"][0]),
         "The average follows the model exactly: it shares memory with the parameter. Clone at construction.",
@@ -535,22 +563,22 @@ with check("ema-weights") as test:
         )
         seen.that(seen["devices"] == ["meta"], not_moved, stage="device")
 
-    def many_small_steps(answer, decay, steps):
-        """Make a float32 EMA of a bfloat16 model, move the model once, and update so many times."""
+    def steps_after_a_cast(answer, decay, steps, dtype, start, end):
+        """Make an EMA of a bfloat16 model and cast it, move the model from `start` to `end`, update so many times."""
         net = nn.Linear(2, 1, dtype=torch.bfloat16)
         with torch.no_grad():
-            net.weight.fill_(1.0)
-            net.bias.fill_(1.0)
-        ema = answer(net, decay).float()
+            net.weight.fill_(start)
+            net.bias.fill_(start)
+        ema = answer(net, decay).to(dtype)
         with torch.no_grad():
-            net.weight.fill_(1.0078125)
+            net.weight.fill_(end)
         for _ in range(steps):
             ema.update(net)
         return ema.average()["weight"].detach().clone()
 
     test.hidden("many small steps add up")
     expected = torch.full((1, 2), 1.0078125 - 0.0078125 * 0.99**50)
-    observe_scenario(many_small_steps, EMA, 0.99, 50).returns(
+    observe_scenario(steps_after_a_cast, EMA, 0.99, 50, torch.float32, 1.0, 1.0078125).returns(
         expected,
         mistake("Small steps are lost: compute in the dtype of the averages.", stage="dtype"),
         mistake(
@@ -561,6 +589,26 @@ with check("ema-weights") as test:
         rtol=0,
         atol=1e-4,
     )
+
+    for dtype, tolerance, effect in (
+        (torch.bfloat16, 2e-2, "changes nothing: in that dtype 0.999 is 1."),
+        (torch.float64, 1e-6, "has only the digits of float32."),
+    ):
+        test.hidden("a decay of 0.999 after a cast of the EMA")
+        seen = observe_scenario(steps_after_a_cast, EMA, 0.999, 1, dtype, 0.0, 1000.0)
+        seen.returns(
+            torch.ones(1, 2, dtype=dtype),
+            mistake(
+                f"After `ema.to({dtype})` an update with decay 0.999 from 0 towards 1000 {effect} A decay in a tensor "
+                "has the digits of its dtype, and a buffer is cast with the averages: keep it as a Python float.",
+                when=lambda seen, dtype=dtype: (
+                    seen.value.eq(0).all() if dtype == torch.bfloat16 else (seen.value - 1).abs().max() < 1e-3
+                ),
+            ),
+            because="After a cast of the EMA an update does not give decay * average + (1 - decay) * current.",
+            rtol=0,
+            atol=tolerance,
+        )
     ### END HIDDEN TESTS
 
 
@@ -639,10 +687,27 @@ with check("ema-weights") as test:
         ("a weight with two names, a frozen parameter", "tied", 0.75, [4.0, -2.0]),
         ("a model that is a single layer", "flat", 0.75, [4.0, -2.0]),
         ("entries without elements", "empty", 0.75, [4.0, -2.0]),
+        ("a buffer that is a view of a parameter's first rows", "rows", 0.75, [4.0, -2.0]),
         ("integers that are no counters of batches", "whole", 0.75, [4.0, -2.0]),
     ]:
         test.hidden(idea)
         judge(observe_scenario(story, EMA, kind, decay, shifts), 0.999 if decay is None else decay)
+
+    test.hidden("the train/eval flags of the model, one part of which is in eval mode")
+    seen = observe_scenario(story, EMA, "batch norm", 0.75, [4.0])
+    first, made, updated = seen["flags"]
+    seen.that(
+        made == first,
+        "EMA(model) switched train/eval flags of the model that is trained: `model.eval()` changes the model itself, "
+        "also in `copy.deepcopy(model.eval())`. Switch the copy.",
+        stage="rule",
+    )
+    seen.that(
+        updated == first,
+        "update() changed train/eval flags of the model. It doesn't need them, and `model.train(was)` gives every part "
+        "the flag of the whole model; here one part was in another mode.",
+        stage="rule",
+    )
 
     for kind in ("alike", "tied"):
         test.hidden("the state_dict, for models with special names")

@@ -8,13 +8,13 @@
 #
 # **Contract**
 #
-# - Freezes every batch-norm layer (BatchNorm1d, 2d, 3d, SyncBatchNorm and classes derived from them, which contain no
-#   other layers) at any depth, including the model itself, and returns how many there are. A layer with several names
-#   is one layer.
+# - Freezes every batch-norm layer (BatchNorm1d, 2d, 3d, SyncBatchNorm and classes derived from them, which keep their
+#   forward and contain no other layers) at any depth, including the model itself, and returns how many there are. A
+#   layer with several names is one layer.
 # - A frozen layer never changes its running statistics and num_batches_tracked, and always normalises with the running
 #   statistics, even after later calls of `train()` on the model or on any part of it. Its weight and bias have
-#   requires_grad False. Its `train()` and `eval()` still return the layer. A layer without running statistics is also
-#   counted and frozen; it goes on normalising with its batch. A layer without weight and bias is fine.
+#   requires_grad False. Its `train(mode=True)` and `eval()` still return the layer. A layer without running statistics
+#   is also counted and frozen; it goes on normalising with its batch. A layer without weight and bias is fine.
 # - All other layers (including LayerNorm, InstanceNorm and Dropout) behave as before and still follow train() and
 #   eval().
 # - The keys and values of the state_dict stay the same. A checkpoint can still be loaded, and the layers then use it.
@@ -400,15 +400,25 @@ with check("freeze-batchnorm") as test:
         count = answer(net)
         return {"count": count, "flags": all(p.requires_grad for p in net.parameters()), "mode": net[2].training}
 
+    def calls_of(layer):
+        """What the calls of train() and eval() return."""
+        return layer.train(), layer.train(mode=True), layer.train(mode=False), layer.eval()
+
     def what_comes_back(answer):
-        """Freeze two layers, then ask what their train() and eval() return."""
+        """Freeze two layers, then ask what their train(), train(mode=True) and eval() return."""
         net = nn.Sequential(nn.BatchNorm1d(2), nn.Tanh(), nn.BatchNorm1d(2))
         answer(net)
-        returned = [(layer, back) for layer in net for back in (layer.train(), layer.eval())]
+        returned = [(layer, back) for layer in net for back in calls_of(layer)]
         return ["itself" if back is layer else "nothing" if back is None else "another one" for layer, back in returned]
 
     test.hidden("train() and eval() of a frozen layer return the layer")
-    seen = observe_scenario(what_comes_back, freeze_batchnorm)
+    seen = observe_scenario(what_comes_back, freeze_batchnorm).expecting(
+        mistake(
+            "`layer.train(mode=True)` raises TypeError: the function that you put in the place of `train` has no "
+            "parameter called `mode`.",
+            raises="unexpected keyword argument 'mode'",
+        )
+    )
     other = next((kind for kind in seen.value if kind != "itself"), "")
     seen.that(not other, f"train() and eval() of a layer must return the layer itself; yours returns {other}.")
 

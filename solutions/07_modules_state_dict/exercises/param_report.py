@@ -111,7 +111,8 @@ with check("param-report") as test:
     def judge(seen, trainable, frozen, buffers, size, betrayed):
         """Judge the four numbers; `betrayed` holds (key, wrong number) pairs by the misconception that they betray."""
         none = "A name may be registered with None (a Linear without bias has one): there is nothing to count then."
-        seen.expecting(mistake(none, raises="NoneType"))
+        some = "torch.finfo and torch.iinfo know no complex dtypes: element_size() gives the bytes of every dtype."
+        seen.expecting(mistake(none, raises="NoneType"), mistake(some, raises="finfo|iinfo"))
         report = seen["report"]
         expected = {"trainable": trainable, "frozen": frozen, "buffers": buffers, "bytes": size}
         seen.that(
@@ -220,9 +221,11 @@ with check("param-report") as test:
         return watched(answer, nn.Sequential(nn.ReLU(), nn.Flatten()))
 
     def on_bare(answer):
-        """Report on a module whose parameter is a column of a larger tensor, and two of whose names hold nothing."""
+        """Report on a module with a column of a larger tensor, int8 and complex buffers, names that hold nothing."""
         model = nn.Module()
         model.weight = nn.Parameter(torch.ones(6, 4)[:, 1:2])
+        model.register_buffer("codes", torch.ones(5, dtype=torch.int8))
+        model.register_buffer("phases", torch.ones(3, dtype=torch.complex64))
         model.register_buffer("nothing", None)
         model.register_parameter("bias", None)
         return watched(answer, model)
@@ -256,13 +259,17 @@ with check("param-report") as test:
     test.hidden("a module without parameters")
     judge(observe_scenario(on_nothing, param_report), trainable=0, frozen=0, buffers=0, size=0, betrayed={})
 
-    test.hidden("a parameter that is a column of something larger; names that hold nothing")
+    test.hidden("a parameter that is a column of something larger; int8 and complex buffers; names that hold nothing")
     judge(
         observe_scenario(on_bare, param_report),
         trainable=6,
         frozen=0,
-        buffers=0,
-        size=24,
-        betrayed={"top level": [("trainable", 0)], "storage": [("bytes", 96)]},
+        buffers=8,
+        size=53,
+        betrayed={
+            "top level": [("trainable", 0)],
+            "storage": [("bytes", 125)],
+            "element size": [("bytes", n) for n in (56, 41, 68)],
+        },
     )
     ### END HIDDEN TESTS

@@ -10,19 +10,19 @@
 # **Contract**
 #
 # - `save_checkpoint(path, …, epoch)` is called at the end of epoch `epoch`. Newly built objects (another seed, the same
-#   classes) continue bit for bit after `load_checkpoint`: weights, Adam's moments, learning rate, dropout masks and
-#   shuffling (torch's global CPU generator). Saving does not affect the run that saves.
+#   classes) continue bit for bit after `load_checkpoint`: weights and all else in the model's state_dict (which may
+#   hold more than tensors: see `nn.Module.get_extra_state`), Adam's moments, learning rate, dropout masks and shuffling
+#   (torch's global CPU generator). Saving does not affect the run that saves, nor its gradients.
 # - `path` ends in `.pt`. It may also be a file name without a folder, such as `"run.pt"`.
-# - `load_checkpoint` returns the epoch to continue *with*, which is the saved epoch plus 1. Train/eval flags stay as
-#   they are, the model's parameters stay the same objects, and the optimizer still has them.
+# - `load_checkpoint` returns the epoch to continue *with*, which is the saved epoch plus 1. The train/eval flags
+#   of all parts stay as they are, the model's parameters stay the same objects, and the optimizer still has them.
 # - The file contains only tensors and plain containers: a bare `torch.load(path)` opens it on the machine that wrote
 #   it. `load_checkpoint` opens it anywhere, including where the GPU of the run that saved is missing: it loads to the
 #   CPU.
 # - Saving is atomic: the new file replaces the old one at once, and the old file is never written into. The folder of
-#   `path` may be on a separate disk. If saving fails half way (Ctrl-C included), the exception reaches the caller, a
-#   file that existed at `path` is still the old, complete one, and no partial file stays in its folder. If renaming
-#   fails, the exception also reaches the caller, and the old file is still complete. `path` is never without a file
-#   once it had one.
+#   `path` may be on a separate disk. If `torch.save` fails half way (Ctrl-C included) or renaming fails, the exception
+#   reaches the caller and a file that existed at `path` is still the old, complete one; after a failed `torch.save` no
+#   partial file stays in its folder either. `path` is never without a file once it had one.
 # - Loading a file that does not exist raises FileNotFoundError before anything is changed.
 #
 # Two such functions save the run of your own language model in section 12.13.
@@ -278,7 +278,8 @@ with check("resumable-checkpoint") as test:
     def facts_of(run):
         """A few numbers of a run."""
         model, optimizer, scheduler = run
-        return [model.layer.weight.tolist(), optimizer.param_groups[0]["lr"], scheduler.last_epoch, model.training]
+        flags = [module.training for module in model.modules()]
+        return [model.layer.weight.tolist(), optimizer.param_groups[0]["lr"], scheduler.last_epoch, flags, model.extra]
 
     def saved_and_loaded(save, load, as_path, training):
         """Save twice to the same path, then load."""
@@ -286,10 +287,15 @@ with check("resumable-checkpoint") as test:
             path = Path(folder) / "run.pt" if as_path else f"{folder}/run.pt"
             run, other = new_run(), new_run(2.0)
             run[0].train(not training)
+            run[0].layer.train(training)
+            run[0].extra, run[0].layer.weight.grad = 0.5, torch.ones(1, 2)
             other[0].train(training)
+            other[0].layer.train(not training)
             save(path, *new_run(4.0), 3)
             save(path, *run, 7)
+            gradient = run[0].layer.weight.grad
             facts = {"files": sorted(os.listdir(folder)), "run": facts_of(run)}
+            facts["gradient same"] = gradient is not None and bool(gradient.eq(1).all())
             facts["epoch"] = load(path, *other)
             return facts | {"other": facts_of(other)}
 
@@ -300,13 +306,41 @@ with check("resumable-checkpoint") as test:
     )
     for as_path, training in ((False, True), (True, False)):
         seen = observe_scenario(saved_and_loaded, save_checkpoint, load_checkpoint, as_path, training).expecting(
-            known, mistake("A path may be a string or a pathlib.Path: {detail}.", raises="TypeError|AttributeError")
+            known,
+            mistake(
+                "A state_dict may hold more than tensors: the model's has an entry `_extra_state`, here a dict, and an "
+                "optimizer's holds dicts and lists. Save and load each state_dict as it is.",
+                raises="'dict' object has no attribute '(cpu|clone|detach|to|numpy|data|dtype|shape|contiguous)'|"
+                "must be Tensor, not dict",
+            ),
+            mistake("A path may be a string or a pathlib.Path: {detail}.", raises="TypeError|AttributeError"),
         )
         files = ", ".join(seen["files"])
         seen.that(seen["files"] == ["run.pt"], f"After two saves the folder should hold run.pt; it holds {files}.")
         seen.that(seen["other"][0] == seen["run"][0], "The second checkpoint is not what was loaded.")
-        flags = seen["other"][3] == training and seen["run"][3] != training
-        seen.that(flags, "Saving or loading changed the train/eval flag.", stage="rule")
+        seen.that(
+            seen["other"][4] == seen["run"][4],
+            "After loading, the extra state of a layer is not what was saved: an entry of the state_dict that is no "
+            "tensor belongs to what `get_extra_state` returned. Use `model.load_state_dict`.",
+        )
+        flags = [seen["run"][3], seen["other"][3]]
+        seen.that(
+            flags == [[not training, training], [training, not training]],
+            "Saving or loading changed the train/eval flag.",
+            mistake(
+                "Saving or loading changed the train/eval flag of a part, although not that of the whole model. "
+                "`model.eval()`, `model.train()` and `model.train(was)` give every part the same flag, and here a part "
+                "was in another mode. Leave the flags alone.",
+                when=lambda seen, training=training: (
+                    [seen["run"][3][0], seen["other"][3][0]] == [not training, training]
+                ),
+            ),
+            stage="rule",
+        )
+        seen.that(
+            seen["gradient same"],
+            "Saving deleted or changed the gradients of the run that saves, which may accumulate them further.",
+        )
         seen.that(seen["epoch"] == 8, "load_checkpoint must return the epoch to continue WITH (saved epoch + 1).")
 
     def missing(save, load):

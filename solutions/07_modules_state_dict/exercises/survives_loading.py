@@ -232,6 +232,18 @@ with check("survives-loading") as test:
             return model.fc(x - x.mean(0))
         return model.fc(x - model.mean)
 
+    def first_batch(model, x):
+        """One layer; the mean of the first batch in train mode is taken off as soon as it is there."""
+        if model.training and not model.measured:
+            model.mean.copy_(x.detach().mean(0))
+            model.measured = True
+        return model.fc(x - model.mean if model.measured else x)
+
+    def after_a_hundred(model, x):
+        """One layer, whose output is ten times as large once a hundred rows came in train mode."""
+        model.rows += len(x) * model.training
+        return model.fc(x) * (10.0 if model.rows >= 100 else 1.0)
+
     def stale():
         weight = nn.Parameter(two_by_three())
         return {"weight": weight, "scaled": weight.detach() / weight.detach().norm()}
@@ -272,6 +284,12 @@ with check("survives-loading") as test:
             "makes a buffer in train mode that a new model doesn't have": built(lambda: {"fc": nn.Linear(3, 2)}, late),
             "computes a plain tensor from its weight when it is built": built(
                 stale, lambda model, x: F.linear(x, model.scaled)
+            ),
+            "measures its first batch and notes in a plain bool that it has done so": built(
+                lambda: {"fc": nn.Linear(3, 2), "mean": nn.Buffer(torch.zeros(3)), "measured": False}, first_batch
+            ),
+            "counts its rows in a plain number, and uses it from 100 rows on": built(
+                lambda: {"fc": nn.Linear(3, 2), "rows": 0}, after_a_hundred
             ),
         }
 

@@ -783,3 +783,79 @@ class EMA(Base):
             if not name.endswith("num_batches_tracked"):
                 current = self.decay * average + (1 - self.decay) * current.to(average)
             average.copy_(current)
+
+
+# %% wrong: decay as a buffer
+# says: After `ema.to(torch.bfloat16)` an update with decay 0.999 from 0 towards 1000 changes nothing
+# earns: 2 of 3
+# corner: half precision
+# caught: hidden
+class EMA(Base):
+    def __init__(self, model, decay=0.999):
+        super().__init__(model)
+        del self.decay
+        self.register_buffer("decay", torch.tensor(decay))
+
+    def step(self, average, current):
+        average.mul_(self.decay).add_(current.to(average.dtype) * (1 - self.decay))
+
+
+# %% wrong: decay as a float32 tensor that nothing casts
+# says: After `ema.to(torch.float64)` an update with decay 0.999 from 0 towards 1000 has only the digits of float32.
+# earns: 2 of 3
+# caught: hidden
+class EMA(Base):
+    def __init__(self, model, decay=0.999):
+        super().__init__(model, torch.tensor(decay))
+
+    def step(self, average, current):
+        average.mul_(self.decay).add_(current.to(average.dtype) * (1 - self.decay))
+
+
+# %% wrong: a deep copy of the model in eval mode, which was the model itself
+# says: EMA(model) switched train/eval flags of the model that is trained
+# earns: 2 of 3
+# caught: hidden
+class EMA(Base):
+    def __init__(self, model, decay=0.999):
+        super().__init__(copy.deepcopy(model.eval()), decay)
+
+
+# %% wrong: eval mode for the time of the update, then train(was)
+# says: update() changed train/eval flags of the model.
+# earns: 2 of 3
+# caught: hidden
+class EMA(Base):
+    def update(self, model):
+        was = model.training
+        model.eval()
+        super().update(model)
+        model.train(was)
+
+
+# %% right: copy_to gives the same objects new memory
+class EMA(Base):
+    def copy_to(self, model):
+        for name, tensor in model.state_dict(keep_vars=True).items():
+            tensor.data = self.average()[name].to(tensor, copy=True)
+
+
+# %% wrong: entries with the same address are one, if they have elements
+# says: Two entries of different shapes have become one. A view of the first rows has the same `data_ptr()`
+# earns: 2 of 3
+# caught: hidden
+class EMA(Base):
+    def __init__(self, model, decay=0.999):
+        super().__init__(model, decay)
+        first = {}
+        self.places = [first.setdefault(t.data_ptr() or -k, k) for k, t in enumerate(model.state_dict().values())]
+
+    def look(self, k):
+        return getattr(self, f"b{self.places[k]}")
+
+    @torch.no_grad()
+    def update(self, model):
+        state = model.state_dict()
+        for k in {*self.places}:
+            average, current = self.look(k), state[self.names[k]]
+            self.step(average, current) if average.is_floating_point() else average.copy_(current)

@@ -545,3 +545,15 @@ def freeze_batchnorm(model):
     for layer in layers:
         layer.register_forward_pre_hook(lambda module, args: module.eval())
     return frozen(layers, no_grad)
+
+
+# %% wrong: a lambda that takes no mode
+# says: `layer.train(mode=True)` raises TypeError
+# earns: 1 of 2
+# caught: hidden
+def freeze_batchnorm(model):
+    layers = norms_of(model)
+    for layer in layers:
+        layer.eval().requires_grad_(False)
+        layer.train = lambda *args, layer=layer: layer
+    return len(layers)

@@ -332,3 +332,24 @@ def param_report(model):
 # earns: 0 of 1
 def param_report(model):
     return report_of(model.parameters(), model.buffers(), size=lambda t: t.numel() * t.element_size() * 8)
+
+
+# %% wrong: sizes from a table of dtypes
+# says: Not every element takes 4 bytes: use element_size() of each tensor.
+# earns: 0 of 1
+# caught: hidden
+def param_report(model):
+    sizes = {torch.float32: 4, torch.float64: 8, torch.float16: 2, torch.bfloat16: 2, torch.int64: 8, torch.bool: 1}
+    return report_of(model.parameters(), model.buffers(), size=lambda t: t.numel() * sizes.get(t.dtype, 4))
+
+
+# %% wrong: the bits of finfo and iinfo
+# says: torch.finfo and torch.iinfo know no complex dtypes
+# earns: 0 of 1
+# caught: hidden
+def param_report(model):
+    def size(tensor):
+        info = torch.finfo if tensor.is_floating_point() else torch.iinfo
+        return tensor.numel() * (1 if tensor.dtype == torch.bool else info(tensor.dtype).bits // 8)
+
+    return report_of(model.parameters(), model.buffers(), size=size)

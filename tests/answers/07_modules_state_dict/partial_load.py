@@ -505,3 +505,25 @@ def load_matching(model, state):
             except RuntimeError:
                 mismatched[name] = (state[name].shape, own[name].shape)
     return LoadReport(loaded, sorted(own.keys() - state.keys()), sorted(state.keys() - own.keys()), mismatched)
+
+
+# %% wrong: copies through NumPy
+# says: NumPy has no bfloat16
+# earns: 2 of 3
+# corner: half precision
+# caught: hidden
+def load_matching(model, state):
+    own = model.state_dict()
+    report = report_of(own, state)
+    for name in report.loaded:
+        own[name].copy_(torch.from_numpy(state[name].detach().cpu().numpy()))
+    return report
+
+
+# %% right: new memory behind the same parameter objects
+def load_matching(model, state):
+    own = model.state_dict(keep_vars=True)
+    report = report_of(own, state)
+    for name in report.loaded:
+        own[name].data = state[name].detach().to(own[name], copy=True)
+    return report

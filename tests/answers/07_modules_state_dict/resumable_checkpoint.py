@@ -282,7 +282,7 @@ def load_checkpoint(path, model, optimizer, scheduler):
 
 
 # %% wrong: calls model.train() after loading
-# says: changed the train/eval flag.
+# says: changed the train/eval flag of a part
 # earns: 2 of 3
 # corner: caller's modes
 def load_checkpoint(path, model, optimizer, scheduler):
@@ -293,7 +293,7 @@ def load_checkpoint(path, model, optimizer, scheduler):
 
 # %% wrong: calls model.eval() while saving
 # says: Saving disturbed the run that saves
-# says: changed the train/eval flag.
+# says: changed the train/eval flag of a part
 # earns: 0 of 3
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
     model.eval()
@@ -651,4 +651,53 @@ def save_checkpoint(path, model, optimizer, scheduler, epoch):
 # caught: hidden
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
     os.makedirs(os.path.dirname(path), exist_ok=True)
+    write(parts(model, optimizer, scheduler, epoch), path)
+
+
+# %% wrong: takes every entry of the state_dict for a tensor
+# says: A state_dict may hold more than tensors
+# earns: 2 of 3
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    checkpoint = parts(model, optimizer, scheduler, epoch)
+    write(checkpoint | {"model": {name: value.cpu() for name, value in checkpoint["model"].items()}}, path)
+
+
+# %% wrong: copies the tensors of the state_dict into the model, and nothing else
+# says: After loading, the extra state of a layer is not what was saved
+# earns: 2 of 3
+def load_checkpoint(path, model, optimizer, scheduler):
+    checkpoint = torch.load(path, map_location="cpu")
+    own = model.state_dict()
+    for name, value in checkpoint["model"].items():
+        if torch.is_tensor(value):
+            own[name].copy_(value)
+    return restore(checkpoint | {"model": own}, model, optimizer, scheduler)
+
+
+# %% wrong: eval mode while saving, then train(was)
+# says: Saving or loading changed the train/eval flag of a part, although not that of the whole model.
+# earns: 2 of 3
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    was = model.training
+    model.eval()
+    write(parts(model, optimizer, scheduler, epoch), path)
+    model.train(was)
+
+
+# %% wrong: eval mode while loading, then train(was)
+# says: Saving or loading changed the train/eval flag of a part, although not that of the whole model.
+# earns: 2 of 3
+def load_checkpoint(path, model, optimizer, scheduler):
+    checkpoint, was = torch.load(path, map_location="cpu"), model.training
+    model.eval()
+    epoch = restore(checkpoint, model, optimizer, scheduler)
+    model.train(was)
+    return epoch
+
+
+# %% wrong: zero_grad before saving
+# says: Saving deleted or changed the gradients of the run that saves
+# earns: 2 of 3
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    optimizer.zero_grad()
     write(parts(model, optimizer, scheduler, epoch), path)

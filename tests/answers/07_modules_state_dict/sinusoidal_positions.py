@@ -762,3 +762,32 @@ class SinusoidalPositions(Base):
         super()._apply(fn, recurse)
         self.pe = fn(self.pe).detach().requires_grad_()
         return self
+
+
+# %% wrong: casts its buffer to the dtype of x, for good
+# says: Called with float32, float16, float64 and the same float32 again, the module answers differently
+# earns: 1 of 2
+# caught: hidden
+class SinusoidalPositions(Base):
+    def forward(self, x):
+        self.look(x)
+        if self.pe.dtype != x.dtype:
+            self.pe = self.pe.to(x.dtype)
+        return x + self.pe[: x.size(1)]
+
+
+# %% wrong: a persistent buffer that a hook takes out of the state_dict
+# says: Loading raises `Missing key(s)`: the table is registered as a persistent buffer
+# earns: 1 of 2
+# caught: hidden
+class SinusoidalPositions(Base):
+    def __init__(self, d_model, max_len=512):
+        super().__init__(d_model, max_len)
+        self._register_state_dict_hook(self.leave_out)
+
+    def keep(self, table):
+        self.register_buffer("pe", table)
+
+    @staticmethod
+    def leave_out(module, state, prefix, metadata):
+        del state[prefix + "pe"]

@@ -215,7 +215,7 @@ def survives(make):
 
 
 # %% wrong: looks for lists and plain tensors in place of running the model
-# says: Your test lets through a model that counts its calls in a plain number. It lets 3 of 6 wrong ones through.
+# says: Your test lets through a model that counts its calls in a plain number. It lets 5 of 8 wrong ones through.
 # says: Your test fails a right model, which has a plain tensor and a list that are the same in every new model.
 # earns: 0 of 2
 # caught: hidden
@@ -345,3 +345,32 @@ def survives(make):
 
 
 CALLS = []
+
+
+# %% wrong: batches of two rows
+# says: Your test lets through a model that counts its rows in a plain number, and uses it from 100 rows on.
+# earns: 1 of 2
+# caught: hidden
+def survives(make):
+    trained, fresh = make().train(), make()
+    for _ in range(10):
+        trained(torch.randn(2, 3))
+    fresh.load_state_dict(trained.state_dict())
+    x = torch.randn(2, 3)
+    return torch.equal(trained.eval()(x), fresh.eval()(x))
+
+
+# %% wrong: the model that loads has been called in train mode
+# says: Your test lets through a model that measures its first batch and notes in a plain bool that it has done so.
+# earns: 1 of 2
+# caught: hidden
+def survives(make):
+    trained, fresh = seen_data(make()), make()
+    try:
+        fresh.load_state_dict(trained.state_dict())
+        seen_data(fresh, 1)
+        seen_data(trained, 1)
+        fresh.load_state_dict(trained.state_dict())
+    except RuntimeError:
+        return False
+    return agree(trained, fresh)
