@@ -20,9 +20,9 @@
 #   `autograd.Function` with its own backward.
 # - The gradients of x, weight and bias pass gradcheck and gradgradcheck.
 # - A gradient that nobody needs is not computed: with a frozen weight, backward runs no product for the weight; with a
-#   frozen x, none for x. (The check records the products.)
-# - If x or weight is changed in place between forward and backward, backward raises, as it does for built-in
-#   operations. The incoming gradient is never changed.
+#   frozen x, none for x; with a frozen bias, no sum. (The check records these operations.)
+# - If x or weight is changed in place between forward and backward, backward raises where a gradient depends on it, as
+#   it does for built-in operations. The incoming gradient is never changed.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -254,17 +254,23 @@ with check("debug-linear-backward") as test:
 
     in_place = mistake("`backward` changes its incoming gradient in place.", raises="used in an in-place operation")
     again = mistake(
-        "The second derivative is wrong or missing: {detail}. "
-        "The backward must consist of differentiable operations on saved inputs.",
+        "The second derivative is wrong or missing: {detail}. The backward must consist of differentiable operations "
+        "on x and weight themselves, saved as they are: x.data, x.detach() and a copy that contiguous() has made in "
+        "forward aren't connected to them.",
         stage=("raised", "type", "value"),
     )
-    test.hidden("the second derivatives, for an x with three dimensions")
-    for some_x in (x[:2], x[:4].reshape(2, 2, 4)):
-        trio = [t.clone().requires_grad_() for t in (some_x, weight, bias)]
+    for idea, some_x, some_weight in [
+        ("a matrix", x[:2], weight),
+        ("an x with three dimensions", x[:4].reshape(2, 2, 4), weight),
+        ("x transposed", x[:2].t().contiguous().t(), weight),
+        ("weight transposed", x[:2], weight.t().contiguous().t()),
+    ]:
+        test.hidden(f"the second derivatives: {idea}")
+        trio = [t.clone().requires_grad_() for t in (some_x, some_weight, bias)]
         seen = observe_scenario(applied, LinearFn, *trio)
         like_linear(seen.expecting(mistake("The first derivative already fails: {detail}", raises=".")), *trio)
         g = torch.randn(*some_x.shape[:-1], 3, dtype=torch.float64)
-        four = [t.clone().requires_grad_() for t in (some_x, weight, bias, g)]
+        four = [t.clone().requires_grad_() for t in (some_x, some_weight, bias, g)]
         seen = observe_scenario(twice, LinearFn, *four)
         seen.returns(twice(Plain, *four), in_place, again, rtol=1e-8, atol=1e-10)
 
@@ -285,7 +291,13 @@ with check("debug-linear-backward") as test:
         named = [op for op in ops if op["name"] in products and op["elements"] in (12, 20, 60)]
         return named + [op for op in ops if op["name"] == "mul" and op["elements"] == 60]
 
-    for frozen, needed in (("weight",), 1), (("x",), 1), (("x", "weight"), 0):
+    def sums_of(seen):
+        """The backward's sums that are as large as the bias."""
+        return [
+            op for op in seen.noted.ops if op["phase"] == "backward" and op["name"] == "sum" and op["elements"] == 3
+        ]
+
+    for frozen, needed in (("weight",), 1), (("x",), 1), (("x", "weight"), 0), (("bias",), 2):
         test.hidden(f"frozen: {' and '.join(frozen)}")
         trio = [t.clone() for t in (x, weight, bias)]
         for name, tensor in zip(("x", "weight", "bias"), trio, strict=True):
@@ -301,6 +313,12 @@ with check("debug-linear-backward") as test:
             f"You computed a product for a gradient that nobody needs: {count} products where {needed} would be "
             f"enough, with "
             f"{' and '.join(frozen)} frozen. Check ctx.needs_input_grad.",
+            stage="rule",
+        )
+        seen.that(
+            "bias" not in frozen or not sums_of(seen),
+            "You computed the gradient of a frozen bias, which nobody needs. That there is a bias doesn't mean that it "
+            "needs a gradient: check the third entry of ctx.needs_input_grad, where there is one.",
             stage="rule",
         )
 
@@ -356,7 +374,10 @@ with check("debug-linear-backward") as test:
         t.detach().float().mT.contiguous().mT.requires_grad_() for t in (numbers(2, 5, 4), numbers(3, 4, start=7))
     ]
     inputs.append(numbers(3, start=40).detach().float().requires_grad_())
-    like_linear(observe_scenario(applied, LinearFn, *inputs), *inputs, rtol=1e-4, atol=1e-5)
+    by_view = mistake(
+        "x need not be contiguous, and view refuses it: use reshape. ({detail})", raises="view size is not"
+    )
+    like_linear(observe_scenario(applied, LinearFn, *inputs).expecting(by_view), *inputs, rtol=1e-4, atol=1e-5)
 
     def then_transposed(LinearFn, x, weight, bias):
         """Transpose the result of `LinearFn.apply`, then go back: the incoming gradient is not contiguous."""

@@ -219,9 +219,18 @@ with check("lean-swiglu") as test:
         stage=("value", "gradient"),
         when=lambda seen: seen.args[0].numel() == 9,
     )
+    by_view = mistake(
+        "The inputs need not be contiguous, and view refuses such a tensor: use reshape. ({detail})",
+        raises="view size is not",
+    )
     extreme = torch.tensor([-1e4, -200.0, -100, -30, 30, 100, 200, 1e4, 0])
     for idea, some_a, some_b in [
         ("inputs that are not contiguous", wide[:6, ::5].t(), gate[::4][:10, 3:9]),
+        (
+            "permuted inputs with three dimensions",
+            wide[:24].reshape(4, 6, 50).transpose(0, 1),
+            gate[:24].reshape(6, 50, 4).mT,
+        ),
         ("0-d inputs", torch.tensor(0.7), torch.tensor(-1.3)),
         ("empty inputs", torch.empty(0, 3), torch.empty(0, 3)),
         ("large numbers", extreme, torch.arange(1.0, 10)),
@@ -229,10 +238,18 @@ with check("lean-swiglu") as test:
     ]:
         test.hidden(idea)
         pair = [t.clone().requires_grad_() for t in (some_a, some_b)]
-        seen = observe(swiglu, *pair)
+        seen = observe(swiglu, *pair).expecting(by_view)
         seen.returns(reference, overflows, because="The value is not silu(a) * b: {detail}")
         seen.gives_gradients(reference, overflows, because="The gradients are not those of silu(a) * b: {detail}")
         seen.leaves_arguments_alone()
+
+    test.hidden("what is kept of inputs that are not contiguous")
+    pair = [t[:3, :5].t().double().requires_grad_() for t in (wide, gate)]
+    observe_scenario(kept, swiglu, *pair).returns(
+        {"saved": 2 * pair[0].nbytes, "foreign": 0, "beside": 0},
+        because="Of inputs that are not contiguous you keep copies, not a and b themselves. Autograd doesn't notice "
+        "an in-place change of the originals.",
+    )
 
     test.hidden("bfloat16")
     pair = [t[:5].bfloat16().requires_grad_() for t in (wide, gate)]
@@ -282,7 +299,8 @@ with check("lean-swiglu") as test:
     )
     again = mistake(
         "`gradgradcheck` fails: {detail}. The backward must compute from the saved *inputs* with differentiable "
-        "operations; a saved intermediate is a constant to it.",
+        "operations; a saved intermediate is a constant to it. Save a and b themselves: a.data and a.detach() are "
+        "tensors without a graph.",
         stage=("raised", "type", "value"),
     )
     test.hidden("the second derivatives")

@@ -11,7 +11,7 @@
 # - `E = ScaledEye(n, c)` has the attributes n and c; c is a float or a 0-d tensor.
 # - These work, with the results of the dense matrix: `torch.matmul(E, t)`, `torch.matmul(t, E)`, `E @ t`, `t @ E` and
 #   `t.matmul(E)` for t of shape (n,), (n, m) or (m, n), as it fits; `torch.trace(E)` and `torch.diagonal(E)`, which are
-#   tensors. A float64 t gives a float64 result.
+#   tensors. A float64 t gives a float64 result (with a c that may have been rounded to float32).
 # - `torch.add(E, F)` and `torch.matmul(E, F)` of two ScaledEyes give a ScaledEye. What `torch.add` does with anything
 #   else is up to you.
 # - You needn't support further arguments, such as `alpha` of `torch.add` or `offset` of `torch.diagonal`, but you must
@@ -182,26 +182,35 @@ with check("scaled-eye") as test:
 with check("scaled-eye") as test:
 
     def handler(ScaledEye):
-        """Look up `__torch_function__` in the class; does torch warn when it meets the class?"""
-        torch.matmul(ScaledEye(3, 2.5), torch.ones(3))
+        """Look up `__torch_function__` in the class, and tensors in an object; does torch warn when it meets one?"""
+        E = ScaledEye(30, 2.5)
+        torch.matmul(E, torch.ones(30))
+        stored = [t for t in getattr(E, "__dict__", {}).values() if isinstance(t, Tensor)]
         found = inspect.getattr_static(ScaledEye, "__torch_function__", None)
         is_class = isinstance(ScaledEye, type)
         return {
             "kind": type(found).__name__,
             "class": is_class,
             "tensor": is_class and issubclass(ScaledEye, Tensor),
+            "stored": max([t.untyped_storage().nbytes() // t.element_size() for t in stored], default=0),
         }
 
     vector = torch.tensor([1.0, -2.0, 4.0])
     matrix = torch.tensor([[1.0, 2.0], [3.0, 5.0], [-4.0, 7.0]])
 
-    test("__torch_function__ is a classmethod, and torch does not warn")
+    test("__torch_function__ is a classmethod, torch does not warn, and an object stores n and c only")
     seen = observe_scenario(handler, ScaledEye).expecting(refused)
     seen.that(seen["class"], "ScaledEye must be a class.", stage="type")
     plain = "`__torch_function__` is a plain method: deprecated. Make it a classmethod."
     seen.that(seen["kind"] != "function", plain, stage="rule")
     seen.warned_nothing(because="torch warns about the class: {detail}")
     seen.that(not seen["tensor"], "ScaledEye must be a plain class, not a subclass of Tensor.", stage="rule")
+    seen.that(
+        seen["stored"] < 30,
+        f"ScaledEye(30, 2.5) stores a tensor of {seen['stored']} numbers, where n and c are enough. Such a tensor "
+        "also keeps its old numbers when c is changed in place. Compute results from c when they are asked for.",
+        stage="rule",
+    )
 
     test("also E @ t, t @ E and t.matmul(E)")
     for spelling in ("E @ t", "t @ E", "t.matmul(E)"):
@@ -322,19 +331,28 @@ with check("scaled-eye") as test:
             )
             seen.returns(2 * (t if from_left else t.t()))
 
-    for spelling in spellings:
-        test.hidden(f"{spelling}: gradients reach c and t")
-        c, t = torch.tensor(1.5, requires_grad=True), vector.clone().requires_grad_()
-        seen = observe_scenario(product, ScaledEye, spelling, 3, c, t)
-        g = incoming_gradient(t)
-        seen.returns((c * t).detach())
-        lost = mistake(
-            "No gradient reaches c: it was converted to a Python number.",
+    def no_gradient_of_c(sentence):
+        """What a learner reads where c gets no gradient."""
+        return mistake(
+            f"No gradient reaches c{sentence}.",
             stage="gradient",
             when=lambda seen: list(seen.noted.gradients.values())[:1] in ([], [None]),
         )
-        names = list(seen.noted.arguments)
-        seen.gives_gradients({names.index("c"): (g * t).sum().detach(), names.index("t"): 1.5 * g}, lost)
+
+    lost = no_gradient_of_c(": it was converted to a Python number")
+    t = vector.clone().requires_grad_()
+    g = incoming_gradient(t)
+    for spelling in spellings:
+        test.hidden(f"{spelling}: gradients reach c and t")
+        for number in (1.5, 1.0, 0.0):
+            special = no_gradient_of_c(f" where c is {number:g}: a special case for this number leaves c out")
+            seen = observe_scenario(product, ScaledEye, spelling, 3, torch.tensor(number, requires_grad=True), t)
+            seen.returns(number * t.detach())
+            names = list(seen.noted.arguments)
+            seen.gives_gradients(
+                {names.index("c"): (g * t).sum().detach(), names.index("t"): number * g},
+                lost if number == 1.5 else special,
+            )
 
     for spelling in spellings:
         test.hidden(f"{spelling}: a size that does not fit is refused")

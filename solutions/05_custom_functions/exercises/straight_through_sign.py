@@ -11,9 +11,9 @@
 #
 # - Forward: exactly +1 where x >= 0 (including 0 and -0), exactly -1 where x < 0, nan stays nan. Same shape, dtype and
 #   device as x, new memory.
-# - Backward: the incoming gradient where |x| < 1, zero where |x| > 1. What it is where x is nan, and at -1 and 1, is up
-#   to you. A second differentiation works: the result of backward depends on the incoming gradient only, so its
-#   derivative with respect to x is zero, not an error.
+# - Backward: the incoming gradient where |x| < 1; zero where |x| > 1, if the incoming gradient is finite. What it is
+#   where x is nan, and at -1 and 1, is up to you. A second differentiation works: the result of backward depends on
+#   the incoming gradient only, so its derivative with respect to x is zero, not an error.
 # - x and the incoming gradient are never changed. x may be of any shape and need not require grad. Other uses of x keep
 #   their ordinary gradient.
 # - If x is changed in place between forward and backward, backward either raises or computes the right gradient.
@@ -329,7 +329,7 @@ with check("straight-through-sign") as test:
         given * torch.tensor([0.0, 1, 0, 1]),
         mistake(
             "x was changed in place between forward and backward, and the gradient is that of the new x, without an "
-            "error: store x with ctx.save_for_backward, not as an attribute of ctx.",
+            "error: store x itself with ctx.save_for_backward, neither x.data nor an attribute of ctx.",
             gives=torch.zeros(4),
         ),
     )

@@ -499,3 +499,66 @@ class LinearFn(Parts):
             return Parts.backward(ctx, g)
         found = Parts.backward(ctx, g.mul_(0.5))
         return tuple(None if one is None else 2 * one for one in found)
+
+
+# %% wrong: saves x.data and weight.data
+# says: on x and weight themselves, saved as they are: x.data, x.detach() and a copy
+# earns: 1 of 2
+# caught: hidden
+class LinearFn(Parts):
+    @staticmethod
+    def forward(ctx, x, weight, bias=None):
+        ctx.save_for_backward(x.data, weight.data)
+        return F.linear(x, weight, bias)
+
+
+# %% wrong: makes x contiguous and saves that
+# says: The second derivative is wrong or missing
+# earns: 1 of 2
+# caught: hidden
+class LinearFn(Parts):
+    @staticmethod
+    def forward(ctx, x, weight, bias=None):
+        ctx.save_for_backward(x.contiguous(), weight)
+        return F.linear(x, weight, bias)
+
+
+# %% wrong: makes the weight contiguous and saves that
+# says: The second derivative is wrong or missing
+# earns: 1 of 2
+# caught: hidden
+class LinearFn(Parts):
+    @staticmethod
+    def forward(ctx, x, weight, bias=None):
+        ctx.save_for_backward(x, weight.contiguous())
+        return F.linear(x, weight, bias)
+
+
+# %% wrong: view of x
+# says: x need not be contiguous, and view refuses it: use reshape.
+# earns: 1 of 2
+# caught: hidden
+class LinearFn(Parts):
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        rows = g.reshape(-1, g.shape[-1])
+        of_x = g @ weight if ctx.needs_input_grad[0] else None
+        of_weight = rows.t() @ x.view(-1, x.shape[-1]) if ctx.needs_input_grad[1] else None
+        return of_x, of_weight, rows.sum(0) if wants_bias(ctx) else None
+
+
+# %% wrong: sums for the bias wherever there is one
+# says: You computed the gradient of a frozen bias
+# earns: 1 of 2
+# caught: hidden
+class LinearFn(Parts):
+    @staticmethod
+    def forward(ctx, x, weight, bias=None):
+        ctx.has_bias = bias is not None
+        return Parts.forward(ctx, x, weight, bias)
+
+    @staticmethod
+    def backward(ctx, g):
+        of_x, of_weight, _ = Parts.backward(ctx, g)
+        return of_x, of_weight, g.reshape(-1, g.shape[-1]).sum(0) if ctx.has_bias else None

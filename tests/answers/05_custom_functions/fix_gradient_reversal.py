@@ -539,3 +539,21 @@ def grad_reverse(x, lam=1):
     if lam < 0:
         raise ValueError("lam must not be negative")
     return Reversed.apply(x, torch.tensor(lam))
+
+
+# %% right: lam as a tensor in the dtype of x
+class Reversed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, lam):
+        ctx.save_for_backward(torch.as_tensor(lam, dtype=x.dtype))
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        (lam,) = ctx.saved_tensors
+        return -g * lam, None
+
+
+def grad_reverse(x, lam=1):
+    refuse(lam)
+    return Reversed.apply(x, lam)

@@ -692,3 +692,52 @@ def swiglu(a, b):
     if a.shape != b.shape:
         raise ValueError("unequal shapes")
     return Lean.apply(a, b)
+
+
+# %% wrong: saves the data of the inputs
+# says: Save a and b themselves: a.data and a.detach() are tensors without a graph.
+# earns: 1 of 2
+# caught: hidden
+class Data(Lean):
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.save_for_backward(a.data, b.data)
+        return F.silu(a) * b
+
+
+def swiglu(a, b):
+    same(a, b)
+    return Data.apply(a, b)
+
+
+# %% wrong: makes the inputs contiguous and saves those
+# says: Of inputs that are not contiguous you keep copies
+# earns: 1 of 2
+# caught: hidden
+class Contiguous(Lean):
+    @staticmethod
+    def forward(ctx, a, b):
+        a, b = a.contiguous(), b.contiguous()
+        ctx.save_for_backward(a, b)
+        return F.silu(a) * b
+
+
+def swiglu(a, b):
+    same(a, b)
+    return Contiguous.apply(a, b)
+
+
+# %% wrong: a matrix by view
+# says: The inputs need not be contiguous, and view refuses such a tensor: use reshape.
+# earns: 1 of 2
+# caught: hidden
+class Rows(Lean):
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.save_for_backward(a, b)
+        return F.silu(a.view(-1, a.shape[-1]) if a.dim() else a).view(a.shape) * b
+
+
+def swiglu(a, b):
+    same(a, b)
+    return Rows.apply(a, b)

@@ -1,4 +1,6 @@
 # corners: none
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -567,3 +569,47 @@ class ScaledEye(Base):
         if func in (torch.matmul, Tensor.matmul):
             kwargs = {}
         return super().__torch_function__(func, types, args, kwargs)
+
+
+# %% wrong: c = 1 changes nothing
+# says: No gradient reaches c where c is 1: a special case for this number leaves c out.
+# earns: 1 of 2
+# caught: hidden
+class ScaledEye(Base):
+    @classmethod
+    def left(cls, a, t):
+        return t if a.c == 1 and len(t) == a.n else super().left(a, t)
+
+
+# %% wrong: c = 0 gives zeros
+# says: No gradient reaches c where c is 0: a special case for this number leaves c out.
+# earns: 1 of 2
+# caught: hidden
+class ScaledEye(Base):
+    @classmethod
+    def right(cls, t, b):
+        return torch.zeros_like(t) if b.c == 0 and t.shape[-1] == b.n else super().right(t, b)
+
+
+# %% wrong: stores the diagonal
+# says: ScaledEye(30, 2.5) stores a tensor of 30 numbers, where n and c are enough.
+# earns: 1 of 2
+class ScaledEye(Base):
+    def __init__(self, n, c):
+        self.n, self.c = n, c
+        self.entries = torch.as_tensor(c).repeat(n)
+
+    @classmethod
+    def diagonal(cls, a):
+        return a.entries.clone()
+
+    @classmethod
+    def trace(cls, a):
+        return a.entries.sum()
+
+
+# %% right: frozen, with the table of all products
+@dataclass(frozen=True)
+class ScaledEye(Base):
+    n: int
+    c: float

@@ -613,3 +613,34 @@ class Sign(torch.autograd.Function):
 
 def ste_sign(x):
     return Sign.apply(x)
+
+
+# %% wrong: saves x.data
+# says: store x itself with ctx.save_for_backward, neither x.data nor an attribute of ctx.
+# earns: 1 of 2
+# caught: hidden
+class Data(Sign):
+    @staticmethod
+    def forward(ctx, x):
+        step = Sign.forward(ctx, x)
+        ctx.save_for_backward(x.data)
+        return step
+
+
+ste_sign = Data.apply
+
+
+# %% right: a mask to multiply by, for which inf times 0 is nan
+class Times(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward((x > -1) & (x < 1))
+        return torch.where(x.isnan(), x, (x >= 0).to(x.dtype) * 2 - 1)
+
+    @staticmethod
+    def backward(ctx, g):
+        (mask,) = ctx.saved_tensors
+        return mask * g
+
+
+ste_sign = Times.apply
