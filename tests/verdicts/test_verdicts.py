@@ -148,6 +148,8 @@ def test_reading_values_is_told_from_looking_at_the_layout():
     t = torch.arange(6.0).reshape(2, 3)
     assert observe(lambda t: (t.stride(), t.storage_offset(), t[1, 2].data_ptr() - t.data_ptr()), t).reads == []
     assert observe(lambda t: torch.zeros(6).as_strided(t.shape, t.stride()), t).reads == []
+    for in_place in (lambda t: t[:].t_().unsqueeze_(0).squeeze_(0), lambda t: t[:].as_strided_((3, 2), (1, 3))):
+        assert observe(in_place, t).reads == []
     for reader in (lambda t: t + 1, lambda t: t.tolist(), lambda t: t[0, 0].item(), lambda t: t.clone()):
         assert observe(reader, t).reads
 

@@ -14,8 +14,8 @@
 # **Contract**
 #
 # - `bytes_kept(*tensors)`: the sizes in bytes of all *distinct storages* behind the tensors, summed. Views of one
-#   storage count once, even if they begin at different places. No tensors: 0. Use `untyped_storage()`, not the
-#   deprecated `storage()`.
+#   storage count once, even if they begin at different places. No tensors: 0. The tensors are on the CPU, in memory
+#   that PyTorch allocated. Use `untyped_storage()`, not the deprecated `storage()`.
 # - `compact(t)`: t itself if its storage is no larger than t.numel() * t.element_size() bytes; otherwise a tensor with
 #   equal shape, dtype and values whose storage is no larger than that. The result stays in the autograd graph.
 # - Neither function changes its arguments.
@@ -125,6 +125,11 @@ with check("bytes-kept-alive") as test:
     advice = [
         mistake("Without tensors the answer is 0: {detail}.", stage="raised", when=lambda seen: not seen.args),
         mistake(
+            "The data_ptr() of a tensor without elements is 0, which doesn't tell where its storage begins. "
+            "`untyped_storage().data_ptr()` does.",
+            when=lambda seen: any(not t.numel() for t in seen.args) and seen.value == 96,
+        ),
+        mistake(
             "An element does not always have four bytes: a storage's nbytes() says its size in bytes.",
             when=lambda seen: seen.value == 4 * sum(len(t.untyped_storage()) // t.element_size() for t in seen.args),
         ),
@@ -139,6 +144,7 @@ with check("bytes-kept-alive") as test:
         ("an expanded row", (torch.ones(1, 3).expand(5, 3),), 12),
         ("an empty tensor", (torch.empty(0, 3),), 0),
         ("an empty slice", (numbers[:0],), 48),
+        ("a tensor and an empty slice of it", (numbers, numbers[2:2]), 48),
         ("0-d tensors", (numbers[2, 1], torch.tensor(1.0, dtype=torch.float64)), 48 + 8),
         ("int8 and complex", (torch.ones(5, dtype=torch.int8), torch.ones(3, dtype=torch.complex64)), 5 + 24),
         ("the same bytes as another dtype", (numbers, numbers.view(torch.int16)), 48),
@@ -186,6 +192,11 @@ with check("bytes-kept-alive") as test:
     test("compact: one row of a (64, 32) batch needs 128 bytes")
     seen = observe_scenario(first_row, compact, batch).expecting(
         keep_equal,
+        mistake(
+            "You gave the caller's tensor another storage and returned that tensor. compact must not change its "
+            "argument: return a copy.",
+            when=lambda seen: seen["is t"] and seen["result"].untyped_storage().nbytes() <= 128,
+        ),
         mistake(
             "contiguous() returns the same tensor when it is contiguous already, whole storage and all: "
             "that does not free anything. Copy explicitly (clone).",
@@ -260,6 +271,20 @@ with check("bytes-kept-alive") as test:
         still = seen["result"].untyped_storage().nbytes()
         seen.that(still <= room, "The compacted tensor still keeps more bytes alive than it needs.", stage="aliasing")
         seen.leaves_arguments_alone()
+
+    def again(compact, batch):
+        """Compact a row, write zeros into the batch, and compact the row once more."""
+        return {"first": compact(batch[:1]), "second": compact(batch.zero_()[:1])}
+
+    test.hidden("compact: a row again, after a write")
+    observe_scenario(again, compact, batch).returns(
+        {"first": batch[:1], "second": torch.zeros(1, 32)},
+        mistake(
+            "The second call returned the copy of the first, though the batch has other values now. Copy in each call.",
+            stage="value",
+            when=lambda seen: torch.equal(seen["second"], batch[:1]),
+        ),
+    )
 
     left = "The copy left the autograd graph: clone keeps it, detach / torch.tensor do not."
     for idea, part in [

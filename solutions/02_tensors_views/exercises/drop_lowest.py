@@ -135,11 +135,31 @@ with check("drop-lowest") as test:
         in_order = all(value in places for value in seen.value.tolist())
         return has_ties(seen) and in_order and torch.equal(seen.value.sort().values, by_sorting(x, k).sort().values)
 
-    def in_float32(x, k):
-        """The same, where values are compared as float32."""
-        return x[x.float().argsort(stable=True)[k:].sort().values]
+    def compared_as(dtype, x, k):
+        """The same, where values are compared in this dtype."""
+        return x[x.to(dtype).argsort(stable=True)[k:].sort().values]
+
+    def by_negatives(x, k):
+        """The same, where the smallest values are those with the largest negatives."""
+        return x[(-x).argsort(descending=True, stable=True)[k:].sort().values]
 
     known = [
+        mistake(
+            "Too many elements stayed. If you write the maximum over each element that you remove, then in the end all "
+            "that is left equals the maximum, and an element that you have removed already is found again.",
+            stage="shape",
+            when=lambda seen: has_ties(seen) and seen.args[0].dtype == torch.int64 and len(seen.value) > 1,
+        ),
+        mistake(
+            "Count in int64: bfloat16 can't tell 257 from 256, so the number of equal values comes out wrong there.",
+            stage="shape",
+            when=lambda seen: has_ties(seen) and seen.args[0].dtype == torch.bfloat16 and len(seen.value) > 0,
+        ),
+        mistake(
+            "The negatives of unsigned integers are not in the opposite order: as uint8, -0 is 0 and -5 is 251.",
+            gives=by_negatives,
+            when=lambda seen: seen.args[0].dtype == torch.uint8,
+        ),
         mistake(not_first, gives=later_first, stage="value", when=has_ties),
         mistake(not_first, stage="value", when=other_ties),
         mistake(ties, stage="shape", when=has_ties),
@@ -153,7 +173,10 @@ with check("drop-lowest") as test:
         mistake(
             "Values that differ were taken for equal ones, or in the wrong order: compare them in their own dtype.",
             stage="value",
-            when=lambda seen: torch.equal(seen.value, in_float32(*seen.args)) or seen.args[0].dtype == torch.float64,
+            when=lambda seen: (
+                seen.args[0].dtype == torch.float64
+                or any(torch.equal(seen.value, compared_as(dtype, *seen.args)) for dtype in (torch.float32, torch.half))
+            ),
         ),
         mistake(
             "NumPy has no bfloat16, so a tensor of that dtype can't go there: {detail}.",
@@ -182,6 +205,10 @@ with check("drop-lowest") as test:
         ("int64 that float64 can't hold", torch.tensor([2**53 + 1, 2**53, 7]), 2),
         ("float64 that float32 can't hold", torch.tensor([1 + 1e-12, 1.0, 3.0], dtype=torch.float64), 1),
         ("bfloat16", torch.tensor([2.0, -1.0, 0.5], dtype=torch.bfloat16), 1),
+        ("bfloat16 that float16 can't hold", torch.tensor([2e5, 1e5], dtype=torch.bfloat16), 1),
+        ("600 equal bfloat16 values", torch.full((600,), 2.0, dtype=torch.bfloat16), 300),
+        ("uint8, with a 0", torch.tensor([0, 5, 3], dtype=torch.uint8), 1),
+        ("k = N - 1, equal int64 values", torch.tensor([3, 9, 9, 9]), 3),
         ("not contiguous", torch.randn(8, 3, generator=g)[:, 1], 3),
         ("infinities", torch.tensor([1.0, -torch.inf, torch.inf, 0.0, -torch.inf]), 3),
     ]:

@@ -10,8 +10,8 @@
 #
 # - Entry [i, j, ...] of the result is the number of the storage cell of t[i, j, ...], counted from the beginning of the
 #   *storage* in elements of t's dtype. The result is int64 and has t's shape.
-# - It works for every strided CPU tensor: slices, transposes, expanded and overlapping views, 0-d and empty tensors,
-#   any dtype, with or without requires_grad. t is not changed.
+# - It works for every strided CPU tensor with fewer than 2**31 cells: slices, transposes, expanded and overlapping
+#   views, 0-d and empty tensors, any dtype, with or without requires_grad. t is not changed.
 #
 # **Rule.** The values of t are never read, because shape, strides and offset say where everything is.
 #
@@ -153,6 +153,10 @@ with check("memory-cells") as test:
             seen.args[0].element_size() != 4 and (seen.value - cell_by_cell(*seen.args)).unique().numel() == 1
         ),
     )
+    no_bfloat16 = mistake(
+        "NumPy has no bfloat16, so a tensor of that dtype can't go there: {detail}. PyTorch itself knows t's strides.",
+        raises="unsupported ScalarType",
+    )
     row, many = torch.arange(12.0) * 3 + 20, torch.arange(24.0) * 2 + 50
     for idea, view in [
         ("three overlapping windows", row.unfold(0, 4, 3)),
@@ -163,12 +167,13 @@ with check("memory-cells") as test:
         ("complex numbers, with an offset", torch.complex(row, row).view(3, 4)[1:, ::2]),
         ("int8", (torch.arange(12, dtype=torch.int8) + 50).view(4, 3)[2:].t()),
         ("half the bytes of each number, with an offset", row.view(torch.int16)[5:9]),
+        ("bfloat16", row.view(3, 4).bfloat16()[:, 1:]),
         ("a tensor that requires grad", row.view(3, 4)[:, 1:].requires_grad_()),
         ("a square tensor, transposed", many[:9].clone().view(3, 3).t()),
     ]:
         test.hidden(idea)
         seen = observe(memory_cells, view)
-        seen.returns(cell_by_cell, four_bytes)
+        seen.returns(cell_by_cell, four_bytes, no_bfloat16)
         seen.leaves_arguments_alone()
 
     test.hidden("0-d with an offset")
@@ -205,6 +210,22 @@ with check("memory-cells") as test:
         mistake(
             "Your cell numbers went through float32, which can't tell 2**24 from 2**24 + 1. Compute them as integers.",
             gives=[1, 2**23 + 1, 2**24],
+        ),
+    )
+
+    def again(memory_cells, t):
+        """The cells of a tensor for the second time; the first result was overwritten with zeros."""
+        with torch.inference_mode():
+            memory_cells(t).zero_()
+        return memory_cells(t)
+
+    test.hidden("the second result, where the first was overwritten")
+    observe_scenario(again, memory_cells, t[1:, 1:3]).returns(
+        torch.tensor([[5, 6], [9, 10]]),
+        mistake(
+            "The second call returned the tensor of the first, which the caller had overwritten. Each call must create "
+            "its own tensor.",
+            when=lambda seen: not seen.value.any(),
         ),
     )
     ### END HIDDEN TESTS

@@ -13,7 +13,7 @@
 # - `T=None` means the largest length (0 for an empty batch). A length above T gives a full row, 0 an empty one.
 # - The result is bool, is on the device of `lengths` and owns its memory: writing `mask[0, 0]` changes only that
 #   element, and nothing in another mask.
-# - `lengths` (int64 or int32) is not changed.
+# - `lengths` (int64 or int32, none above 2**24) is not changed.
 #
 # <details><summary>Hint 1</summary>
 #

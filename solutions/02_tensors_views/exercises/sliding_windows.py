@@ -254,7 +254,14 @@ with check("sliding-windows") as test:
         ("gradients of a transposed leaf", torch.arange(18.0).reshape(9, 2).t().requires_grad_()),
     ]:
         test.hidden(idea)
-        seen = observe(windows, x, 4, 2).expecting(*not_copied)
+        seen = observe(windows, x, 4, 2).expecting(
+            mistake(
+                "You changed a view of x in place, which autograd refuses if x is a leaf that requires grad: {detail}. "
+                "`as_strided` and `unfold` return a new view.",
+                raises="view of a leaf",
+            ),
+            *not_copied,
+        )
         seen.gives_gradients(
             by_slices, because="The gradient of an element is the sum over all windows that contain it: {detail}"
         )

@@ -18,7 +18,8 @@
 #
 # - The snapshot contains everything that `model.state_dict()` contains (the parameters, and registered tensors that
 #   aren't trained, such as the statistics of a batch norm; with the same keys, values, dtypes and devices), as copies.
-#   Later training, in-place writes or `load_state_dict` on the model do not change them.
+#   Later training, in-place writes or `load_state_dict` on the model do not change them. No tensor of the model has two
+#   names.
 # - The copies don't require grad and keep no graph. The model itself is not changed; `model.load_state_dict(snapshot)`
 #   restores it.
 # - Two snapshots are independent of each other.
@@ -59,10 +60,12 @@ def snapshot(model: nn.Module) -> dict[str, Tensor]:
 
 # %% helpers="snapshot-weights"
 def small_model():
-    """A model with batch norm, a float64 parameter, a bool buffer and a buffer that is not persistent."""
+    """A model with batch norm, a float64 parameter, a bool buffer and a buffer that is not persistent. No float holds
+    the number of batches that the batch norm has seen."""
     torch.manual_seed(1)
     model = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
     model.register_parameter("scale", nn.Parameter(torch.tensor([0.1, 0.7], dtype=torch.float64)))
+    model[1].num_batches_tracked.fill_(2**53 + 1)
     model[1].register_buffer("visible", torch.tensor([[True, False], [True, True]]))
     model.register_buffer("scratch", torch.ones(2), persistent=False)
     return model

@@ -294,6 +294,21 @@ with check("split-heads") as test:
         )
         observe(merge_heads, y).returns(side_by_side, not_viewable, ambiguous, keeps_dtype)
 
+    def merged_twice(merge_heads, y):
+        """Merge y and then -y."""
+        return {"first": merge_heads(y), "second": merge_heads(-y)}
+
+    test.hidden("merge: two tensors of one shape")
+    y = numbered(2, 3, 5, 2)
+    observe_scenario(merged_twice, merge_heads, y).returns(
+        {"first": side_by_side(y), "second": side_by_side(-y)},
+        mistake(
+            "The second call wrote into the result of the first. Each call must create its own tensor.",
+            stage="value",
+            when=lambda seen: torch.equal(seen["first"], seen["second"]),
+        ),
+    )
+
     test.hidden("merge: gradients come back to the right heads")
     seen = observe(merge_heads, numbered(2, 3, 5, 2).requires_grad_())
     seen.gives_gradients(side_by_side, mistake("The gradient does not flow back correctly: {detail}", stage="gradient"))

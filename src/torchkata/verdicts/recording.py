@@ -28,7 +28,7 @@ READS_VALUES = ("item", "tolist")  # Python-level calls that read values
 HANDS_OUT = frozenset(["numpy", "__array__", "__dlpack__", "data_ptr", "untyped_storage", "storage"])
 # ATen operations that take a tensor only for its storage, shape, dtype or device
 READS_NOTHING = frozenset(
-    ["detach", "set_"]
+    ["detach", "set_", "as_strided_", "squeeze_", "t_", "transpose_", "unsqueeze_"]
     + [f"{kind}_like" for kind in ("empty", "zeros", "ones", "full", "rand", "randn", "randint")]
     + [f"new_{kind}" for kind in ("empty", "empty_strided", "zeros", "ones", "full")]
 )

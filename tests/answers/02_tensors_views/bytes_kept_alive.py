@@ -326,7 +326,7 @@ def compact(t):
 
 
 # %% wrong: moves t to a new storage
-# says: The row itself came back
+# says: You gave the caller's tensor another storage
 # earns: 1 of 2
 def compact(t):
     return t.set_(t.clone()) if t.untyped_storage().nbytes() > t.nbytes else t
@@ -397,3 +397,38 @@ def compact(t):
 # caught: hidden
 def compact(t):
     return t * 1 if t.untyped_storage().nbytes() > t.numel() * t.element_size() else t
+
+
+# %% wrong: works out where the storage begins from where the view does
+# says: The data_ptr() of a tensor without elements is 0
+# earns: 1 of 2
+# corner: empty
+# caught: hidden
+def bytes_kept(*tensors):
+    starts = {t.data_ptr() - t.storage_offset() * t.element_size(): t.untyped_storage().nbytes() for t in tensors}
+    return sum(starts.values())
+
+
+# %% wrong: hands out the copy that it has made of the same cells before
+# says: The second call returned the copy of the first
+# earns: 1 of 2
+# caught: hidden
+copies = {}
+
+
+def compact(t):
+    if t.untyped_storage().nbytes() <= t.nbytes:
+        return t
+    cells = t.data_ptr(), t.shape, t.stride(), t.dtype
+    if cells not in copies:
+        copies[cells] = t.clone()
+    return copies[cells]
+
+
+# %% wrong: gives t itself another storage
+# says: You gave the caller's tensor another storage
+# earns: 1 of 2
+def compact(t):
+    if t.untyped_storage().nbytes() > t.nbytes:
+        t.data = t.data.clone()
+    return t

@@ -1,4 +1,4 @@
-# corners: equal values, beyond 2**24, nan, maximum
+# corners: equal values, beyond 2**24, half precision, nan, maximum
 
 import numpy as np
 import torch
@@ -237,7 +237,7 @@ def drop_lowest(x, k):
     refuse(x, k)
     dropped = x.detach().argsort(stable=True)[:k]
     if x.dtype == torch.bfloat16:
-        return x[x > x.min()]
+        return x[x.argsort(stable=True)[k:].sort().values]
     return torch.from_numpy(np.delete(x.detach().numpy(), dropped.numpy()))
 
 
@@ -260,7 +260,7 @@ def drop_lowest(x, k):
     refuse(x, k)
     dropped = x.argsort(stable=True)[:k]
     if x.dtype == torch.bfloat16:
-        return x[x > x.min()]
+        return x[x.argsort(stable=True)[k:].sort().values]
     return torch.from_numpy(np.delete(x.numpy(), dropped.numpy()))
 
 
@@ -460,3 +460,55 @@ def drop_lowest(x, k):
     refuse(x, k)
     kept = np.sort(np.argsort(x.detach().numpy(), kind="stable")[k:])
     return x[torch.from_numpy(kept)]
+
+
+# %% wrong: counts equal values in the dtype of x
+# says: Count in int64: bfloat16 can't tell 257 from 256
+# earns: 0.5 of 1
+# corner: half precision
+# caught: hidden
+def drop_lowest(x, k):
+    refuse(x, k)
+    if k == 0:
+        return x
+    nan, threshold = x.isnan(), x.detach().sort().values[k - 1]
+    below, equal = (x < threshold, x == threshold) if threshold == threshold else (~nan, nan)
+    return x[~below & ~(equal & (equal.to(x.dtype).cumsum(0) <= k - below.sum()))]
+
+
+# %% wrong: sorts integers by their negatives
+# says: The negatives of unsigned integers are not in the opposite order
+# earns: 0.5 of 1
+# caught: hidden
+def drop_lowest(x, k):
+    refuse(x, k)
+    order = x.argsort(stable=True) if x.is_floating_point() else (-x).argsort(descending=True, stable=True)
+    return x[order[k:].sort().values]
+
+
+# %% wrong: overwrites what it has found with the maximum
+# says: an element that you have removed already is found again
+# earns: 0.5 of 1
+# corner: equal values
+# caught: hidden
+def drop_lowest(x, k):
+    refuse(x, k)
+    keep = torch.ones(len(x), dtype=torch.bool)
+    if x.is_floating_point():
+        keep[x.argsort(stable=True)[:k]] = False
+    else:
+        left = x.clone()
+        for _ in range(k):
+            lowest = left.argmin()
+            keep[lowest], left[lowest] = False, x.max()
+    return x[keep]
+
+
+# %% wrong: compares bfloat16 as float16
+# says: Values that differ were taken for equal ones
+# earns: 0.5 of 1
+# caught: hidden
+def drop_lowest(x, k):
+    refuse(x, k)
+    y = x.half() if x.dtype == torch.bfloat16 else x
+    return x[y.argsort(stable=True)[k:].sort().values]

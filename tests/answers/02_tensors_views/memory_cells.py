@@ -1,7 +1,9 @@
 # corners: equal values, beyond 2**24, 0-d, empty
 
+import functools
 import itertools
 
+import numpy as np
 import torch
 
 
@@ -65,6 +67,14 @@ def memory_cells(t):
         cells += number % max(size, 1) * stride
         number //= max(size, 1)
     return cells.reshape(t.shape)
+
+
+# %% right: computes in int32
+def memory_cells(t):
+    cells = torch.tensor(t.storage_offset(), dtype=torch.int32)
+    for size, stride in zip(t.shape, t.stride()):
+        cells = cells.unsqueeze(-1) + torch.arange(size, dtype=torch.int32) * stride
+    return cells.long()
 
 
 # %% wrong: leaves out storage_offset()
@@ -366,3 +376,33 @@ def memory_cells(t):
     positions = torch.ones(t.shape).nonzero().float()
     cells = positions @ torch.tensor(t.stride(), dtype=torch.float32) + t.storage_offset()
     return cells.long().reshape(t.shape)
+
+
+# %% wrong: hands a table out again that it has made before
+# says: The second call returned the tensor of the first
+# earns: 1 of 2
+# caught: hidden
+@functools.lru_cache
+def cells_of(shape, stride, offset):
+    cells = torch.tensor(offset)
+    for size, s in zip(shape, stride):
+        cells = cells.unsqueeze(-1) + torch.arange(size) * s
+    return cells
+
+
+def memory_cells(t):
+    return cells_of(t.shape, t.stride(), t.storage_offset())
+
+
+# %% wrong: asks NumPy for the strides
+# says: NumPy has no bfloat16
+# earns: 1 of 2
+# caught: hidden
+def memory_cells(t):
+    a = t.detach().numpy()
+    cells = np.full(a.shape, t.storage_offset())
+    for d, stride in enumerate(a.strides):
+        shape = [1] * a.ndim
+        shape[d] = -1
+        cells = cells + np.arange(a.shape[d]).reshape(shape) * (stride // a.itemsize)
+    return torch.as_tensor(cells)

@@ -70,6 +70,13 @@ def padding_mask(lengths, T=None):
     return triangle[lengths.clamp(max=T).long()]
 
 
+# %% right: positions and lengths as float32
+def padding_mask(lengths, T=None):
+    if T is None:
+        T = int(lengths.max()) if len(lengths) else 0
+    return torch.arange(T, dtype=torch.float32, device=lengths.device) < lengths.float()[:, None]
+
+
 # %% wrong: the code as given
 # says: All rows are the same: after expand they are one row of memory, so every write hit all of them.
 # says: This check builds on the first one

@@ -381,3 +381,14 @@ def windows(x, size, step=1):
     if x.numel() < size:
         raise ValueError("too few elements")
     return x.unfold(-1, size, step)
+
+
+# %% wrong: another view of x, restrided in place
+# says: You changed a view of x in place, which autograd refuses if x is a leaf
+# earns: 2 of 3
+# caught: hidden
+def windows(x, size, step=1):
+    refuse(x, size, step)
+    *others, s = x.stride()
+    shape = (*x.shape[:-1], (x.shape[-1] - size) // step + 1, size)
+    return x.view_as(x).as_strided_(shape, (*others, step * s, s), x.storage_offset())

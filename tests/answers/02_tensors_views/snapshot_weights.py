@@ -58,6 +58,12 @@ def snapshot(model):
     return state
 
 
+# %% right: the named parameters and the persistent buffers
+def snapshot(model):
+    taken = {name: value.detach().clone() for name, value in model.named_parameters()}
+    return taken | {name: value.clone() for name, value in model.named_buffers() if name in model.state_dict()}
+
+
 # %% wrong: the code as given, detach()
 # says: The snapshot changed when the model was trained, because it has other names for the same memory and
 # says: This check builds on the first one
@@ -368,3 +374,13 @@ def snapshot(model, copied=set()):
     taken = {name: value.clone() for name, value in model.state_dict().items() if name not in copied}
     copied.update(taken)
     return taken
+
+
+# %% wrong: all entries through one float64 vector
+# says: Entry 1.num_batches_tracked was not copied as it is
+# earns: 0.5 of 1
+def snapshot(model):
+    state = model.state_dict()
+    flat = torch.cat([value.flatten().double() for value in state.values()])
+    parts = flat.split([value.numel() for value in state.values()])
+    return {name: part.view_as(value).to(value.dtype) for (name, value), part in zip(state.items(), parts)}

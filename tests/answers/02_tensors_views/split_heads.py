@@ -359,3 +359,19 @@ def split_heads(x, h):
 
 def merge_heads(y):
     return y.transpose(1, 2).flatten(2)
+
+
+# %% wrong: merges into a buffer that it keeps for each shape
+# says: The second call wrote into the result of the first.
+# earns: 2 of 3
+# caught: hidden
+buffers = {}
+
+
+def merge_heads(y):
+    B, h, T, D = y.shape
+    if y.requires_grad:
+        return y.transpose(1, 2).flatten(2)
+    buffer = buffers.setdefault((y.shape, y.dtype), y.new_empty(B, T, h * D))
+    buffer.view(B, T, h, D).copy_(y.transpose(1, 2))
+    return buffer.view(B, T, h * D)
