@@ -23,6 +23,7 @@
 # run that too. It says at once what is right, or what is wrong and why.
 
 # %% setup=true
+import gc
 import math
 import time
 

@@ -107,7 +107,7 @@ def whole(q, k, v, keep, block=None, root=0.5):
 
 
 def rescaling(total, out):
-    """The output if, at a new maximum, the sum (`total`) or the output (`out`) is rescaled, or isn't."""
+    """The output if, at a new maximum, sum and output are multiplied by these powers of the factor."""
 
     def output(q, k, v, keep, block):
         scores, v = scores_of(q, k, keep), v.double()
@@ -116,9 +116,9 @@ def rescaling(total, out):
         for start in range(0, k.shape[2], block):
             part = slice(start, start + block)
             new = torch.maximum(old, scores[..., part].amax(-1, keepdim=True))
-            weights, shift = (scores[..., part] - new).exp(), (old - new).exp()
-            sum_so_far = sum_so_far * (shift if total else 1) + weights.sum(-1, keepdim=True)
-            so_far = so_far * (shift if out else 1) + weights @ v[:, :, part]
+            weights, shift = (scores[..., part] - new).exp(), (old - new).exp().masked_fill(old == -torch.inf, 1.0)
+            sum_so_far = sum_so_far * shift**total + weights.sum(-1, keepdim=True)
+            so_far = so_far * shift**out + weights @ v[:, :, part]
             old = new
         return so_far / sum_so_far
 
@@ -130,6 +130,12 @@ def averaged(q, k, v, keep, block):
     parts = [slice(start, start + block) for start in range(0, k.shape[2], block)]
     outs = [whole(q, k[:, :, part], v[:, :, part], keep[:, part])[0] for part in parts]
     return torch.stack(outs).mean(0)
+
+
+def undivided(q, k, v, keep, block, top=1):
+    """The sum of the values, each times exp(score - `top` times the largest score)."""
+    scores = scores_of(q, k, keep)
+    return (scores - top * scores.amax(-1, keepdim=True)).exp() @ v.double()
 
 
 def full_blocks(q, k, v, keep, block):
@@ -172,15 +178,29 @@ known_mistakes = known(
         "float64: {detail}.": [{"stage": "dtype"}],
         "Your output is the average of the blocks' outputs. A block with large scores must have more weight, so keep "
         "the weighted sum of values and the sum of weights apart until the end.": [is_output(averaged)],
-        RESCALE: [is_output(rescaling(total=False, out=False))],
+        "Your output is the weighted sum of the values. Divide it at the end by the sum of the weights, which the "
+        "blocks have added up in the same way.": [
+            is_output(undivided),
+            is_output(lambda *args: undivided(*args, top=0)),
+        ],
+        RESCALE: [is_output(rescaling(total=0, out=0))],
+        "At a new maximum you multiplied by exp(new - old). What has been added up is relative to the old maximum, "
+        "which is smaller, so it must shrink: the factor is exp(old - new).": [
+            is_output(rescaling(total=total, out=out)) for total, out in ((-1, -1), (1, -1), (-1, 1))
+        ],
+        "Every number of your output is nan. Look at the first block, before which the maximum is -inf: the factor "
+        "exp(old - new) is 0 there, but exp(new - old) is inf, and inf · 0 is nan, as 0 / 0 is.": [
+            lambda seen: seen.value[0].isnan().all()
+        ],
         "At a new maximum you rescaled one of the two and not the other. The sum of weights and the output so far both "
         "belong to the old maximum, so both need the factor exp(old - new).": [
-            is_output(rescaling(total=True, out=False)),
-            is_output(rescaling(total=False, out=True)),
+            is_output(rescaling(total=1, out=0)),
+            is_output(rescaling(total=0, out=1)),
         ],
         "Your scores have another scale. They are q · k divided by √D, where D is the last size of `q`.": [
             is_output(lambda *args: whole(*args, root=0.0)[0]),
             is_output(lambda *args: whole(*args, root=1.0)[0]),
+            is_output(lambda q, k, v, *rest: whole(q * (q.shape[-1] / v.shape[-1]) ** 0.5, k, v, *rest)[0]),
         ],
         "Your output leaves out the keys behind the last full block. Here K is no multiple of `block`, so the last "
         "block is smaller than the others.": [is_output(full_blocks)],

@@ -177,6 +177,7 @@ def in_pieces(Attention, x, sizes, heads, kv_heads):
         "y": torch.cat(y, 1),
         "k": without_graph(cache.get("k")),
         "v": without_graph(cache.get("v")),
+        "empty": not cache,
         "extra": extra,
         "remembered": [name for name, value in vars(layer).items() if name not in own and tensors_in(value)],
     }
@@ -277,7 +278,12 @@ def judge_pieces(seen, x, sizes, heads, kv_heads, *mistakes, because=""):
         "cache. Compare the results piece by piece: which is the first that differs?"
     )
     right = simulated(x, [x.shape[1]], heads, kv_heads)["y"]
-    seen.that(close(seen["y"], right), other, *mistakes, *misread(x, sizes, heads, kv_heads))
+    never = mistake(
+        "After all calls the dict is still empty, so nothing was ever stored in it. `{}` is false: `if cache:` passes "
+        "over it, and `cache or {}` makes another dict. Ask `cache is not None`.",
+        when=lambda seen: seen["empty"],
+    )
+    seen.that(close(seen["y"], right), other, *mistakes, never, *misread(x, sizes, heads, kv_heads))
 
 
 def some(seed, *size):
@@ -485,12 +491,17 @@ with check("decode-in-pieces") as test:
             return out
 
     def work_of(Attention, x, stored, new, heads, kv_heads):
-        """Store positions in one call, feed a piece after them, and count what that second call does."""
+        """Store positions in one call, feed a piece after them, and count what that call does; drop the dict."""
         layer, cache = layer_of(Attention, x.shape[2], heads, kv_heads), {}
         layer(x[:, :stored], cache)
         with Work() as work:
             layer(x[:, stored : stored + new], cache)
-        return {"calls": work.attentions, "count": work.count, "largest": work.largest}
+        refs = [StorageWeakRef(t.untyped_storage()) for name in ("k", "v") for t in tensors_in(cache.get(name))]
+        del cache
+        if not all(ref.expired() for ref in refs):
+            gc.collect()  # a function that refers to itself may have kept them until now
+        alive = any(not ref.expired() for ref in refs)
+        return {"calls": work.attentions, "count": work.count, "largest": work.largest, "alive": alive}
 
     test.hidden("the work of a call after 60 positions")
     x = some(3, 2, 72, 16)
@@ -513,6 +524,14 @@ with check("decode-in-pieces") as test:
         "A call with two new positions calculates with all 60 stored keys outside of `scaled_dot_product_attention`. "
         "Turn a key once, before you store it; after that only attention reads it.",
         stage="rule",
+    )
+
+    few.that(
+        not few["alive"],
+        "The caller has dropped its dict, and the keys or values that were stored in it are still alive. So something "
+        "beside the dict keeps them, such as an attribute of the layer or of its class, or a global variable. What a "
+        "call remembers belongs in the dict and nowhere else.",
+        stage="aliasing",
     )
 
     for idea, heads, kv_heads, rows in (

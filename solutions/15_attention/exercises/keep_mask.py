@@ -9,9 +9,9 @@
 #
 # **Contract**
 #
-# - `query_positions` is (Q,) or (B, Q) and `key_positions` is (K,) or (B, K), int32 or int64. `query_documents` is (Q,)
-#   or (B, Q) and `key_documents` is (K,) or (B, K), independently of the positions' shape. `valid` is (K,) or (B, K)
-#   bool. A tensor without a batch dimension holds for every row, and B is 1 if none of them has one.
+# - `query_positions` and `query_documents` are (Q,) or (B, Q), `key_positions` and `key_documents` are (K,) or (B, K),
+#   in any combination, and all are int32 or int64. `valid` is (K,) or (B, K) bool. A tensor without a batch dimension
+#   holds for every row, and B is 1 if none of them has one.
 # - The result is (B, 1, Q, K) bool, on the device of the positions. It is True exactly where the key's position isn't
 #   after the query's and everything else that is given agrees. With `window`, the key must be less than `window`
 #   positions before the query, so `window=1` leaves only the query's own position. With documents, both must be in the
@@ -131,10 +131,13 @@ def from_sizes():
     return found
 
 
-def in_floats():
-    """Masks whose positions are compared as floats: without a window, with it, or both."""
+FLOATS = torch.float64, torch.float32, torch.bfloat16, torch.float16
+
+
+def converted(*kinds):
+    """Masks whose positions are compared as one of these kinds: without a window, with it, or both."""
     found = []
-    for kind in (torch.float32, torch.bfloat16, torch.float16):
+    for kind in kinds:
 
         def order(queries, keys, kind=kind):
             return queries.to(kind) >= keys.to(kind)
@@ -175,8 +178,14 @@ WRONG_MASKS = known(
         ignored("window"): [{"gives": without("window")}],
         ignored("documents"): [{"gives": without("query_documents", "key_documents")}],
         ignored("valid"): [{"gives": without("valid")}],
-        "Your mask compares positions as floats. float32 can't tell 2**30 from 2**30 + 1, and bfloat16 can't even tell "
-        "1003 from 1004. Compare the integers as they are.": [{"gives": wrong} for wrong in in_floats()],
+        "Your mask compares positions as floats. float64 can't tell 2**60 from 2**60 + 1, float32 can't tell 2**30 "
+        "from 2**30 + 1, and bfloat16 can't even tell 1003 from 1004. Compare the integers as they are.": [
+            {"gives": wrong} for wrong in converted(*FLOATS)
+        ],
+        "Your mask compares positions in fewer bits than they have. int64 positions may lie beyond 2**31, and as int32 "
+        "they become other numbers. Compare the integers as they are.": [
+            {"gives": wrong} for wrong in converted(torch.int32)
+        ],
         "Your mask shows queries some keys that come after them. A window, documents and `valid` hide further keys, "
         "and those at later positions stay hidden all the same.": [
             {
@@ -202,6 +211,11 @@ WRONG_MASKS = known(
         "it also sees the position before.": [
             {"gives": comparing(near=lambda queries, keys, window: queries - keys <= window)},
             {"gives": comparing(near=lambda queries, keys, window: queries - keys < window - 1)},
+        ],
+        "Your mask takes two documents for one, because it compares their numbers as floats or in fewer bits. int32 "
+        "can't tell 5 from 2**32 + 5, and float64 can't tell 2**60 from 2**60 + 1. Compare the integers as they are.": [
+            {"gives": comparing(same=lambda queries, keys, kind=kind: queries.to(kind) == keys.to(kind))}
+            for kind in (torch.int32, *FLOATS)
         ],
         "Your mask lets a query see keys of another document, because it compares documents by their order. Two tokens "
         "are in the same document only if the numbers are equal.": [
@@ -280,6 +294,14 @@ with check("keep-mask") as test:
         for window in (None, 1, 3):
             judge_mask(observe(keep_mask, some + start, others + start, window=window))
             judge_mask(observe(keep_mask, (some + start).int(), (others + start).int(), window=window))
+
+    test.hidden("int64 positions and documents that int32 or float64 can't tell apart")
+    queries = torch.tensor([3, 2**32 + 5, 2**60 + 1, 2**60 + 2])
+    keys = torch.tensor([2**60 + 2, 2**60 + 1, 2**32 + 4, 7, 2])
+    for window in (None, 3):
+        judge_mask(observe(keep_mask, queries, keys, window=window))
+    documents = torch.tensor([5, 2**32 + 5, 2**24, 2**24 + 1, 2**60, 2**60 + 1])
+    judge_mask(observe(keep_mask, p, p, query_documents=documents, key_documents=documents))
 
     test.hidden("documents of the queries that differ from those of the keys")
     documents = torch.tensor([5, 5, -2, -2, -2, 9])
@@ -366,6 +388,19 @@ with check("keep-mask") as test:
         judge_mask(observe(keep_mask, any_number(9, B, Q), any_number(9, B, K), window=window, **kinds, valid=valid))
         valid = any_number(3, B, K) > 0
         judge_mask(observe(keep_mask, any_number(9, Q), any_number(9, K), window=window, valid=valid))
+
+    test.hidden("padding among positions beyond 2**30")
+    far, valid = 2**30 + torch.arange(1, 6) * 2**24, torch.tensor([1, 0, 1, 0, 1]) > 0
+    seen = observe(keep_mask, far, far, valid=valid)
+    seen.returns(
+        right,
+        mistake(
+            "Your mask gives padded keys another position in place of asking `valid`, and the queries here come after "
+            'that position, so they see these keys. Combine the mask with `valid` by "and".',
+            gives=lambda queries, keys, *, valid: right(queries, torch.where(valid, keys, 0)),
+        ),
+        *WRONG_MASKS,
+    )
 
     test.hidden("no query, no key, neither; a query without a visible key")
     for Q, K in ((0, 4), (3, 0), (0, 0)):

@@ -469,16 +469,21 @@ with check("lean-attention") as test:
             seen.returns(expected, because=unnoticed, rtol=1e-6)
 
     def two_layers(LeanAttention, q, k, v):
-        """Apply it to q, k and v, then to other numbers; go back from the first, the second, and the first again."""
+        """Apply it to q, k and v, then to other numbers; go back from the first, the second, and the first again.
+
+        After that, apply it to smaller heads as well, and go back from the first once more.
+        """
         first, second = LeanAttention.apply(q, k, v).sin().sum(), LeanAttention.apply(-q, 2 * k, v).sin().sum()
         back = [torch.autograd.grad(one, (q, k, v), retain_graph=True) for one in (first, second, first)]
-        return [one for grads in back for one in grads]
+        LeanAttention.apply(q[..., :1], k[..., :1], v)
+        return [one for grads in (*back, torch.autograd.grad(first, (q, k, v))) for one in grads]
 
     test.hidden("two applications, then back from the first, the second, and the first again")
     of_another = (
-        "After two applications with different numbers, going back gives wrong gradients or raises, although one "
+        "After applications with different numbers or sizes, going back gives wrong gradients or raises, although one "
         "application alone works. Numbers in an attribute of the class or in a list outside belong to the latest "
-        "application, or are gone after one use. What `save_for_backward` gets belongs to its own application."
+        "application, or are gone after one use. What `save_for_backward` gets, and a plain number on `ctx`, belong to "
+        "their own application."
     )
     layered = observe_scenario(two_layers, LeanAttention, *args).expecting(mistake(of_another, stage="raised"))
     layered.returns(two_layers(plain, *args), because=of_another, rtol=1e-7, atol=1e-9)

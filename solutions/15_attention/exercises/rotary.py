@@ -10,8 +10,8 @@
 # - `rotate(x, positions, base)`: x is (B, H, T, D) with an even D. Entry i of the first half of a head and entry i of
 #   its second half (i = 0 … D/2 - 1) are a pair (a, b). For a token at position p, the pair is turned by the angle
 #   p · base^(-2i/D): it becomes (a cos - b sin, a sin + b cos).
-# - `positions` is (T,) for all rows or (B, T), one row of positions for each row of x, and holds integers from 0 to
-#   100,000, in any order.
+# - `positions` is (T,) for all rows or (B, T), one row of positions for each row of x, int32 or int64, from 0 to
+#   100,000 and in any order.
 # - Positions, angles, cos and sin are float32 and the products too, whatever the dtype of x is and whether autocast is
 #   on or not. The result has the dtype of x and is rounded once, at the end. float64 may be computed in float32.
 # - Gradients reach x.

@@ -40,6 +40,27 @@ def at_once(q, k, v, keep, fill=-torch.inf):
     return (s.softmax(-1).nan_to_num() @ v.to(wide)).to(q.dtype), s.logsumexp(-1)
 
 
+def growing(largest, new):
+    """The inverse of the right factor, and 0 at the first block."""
+    return torch.where(largest == -torch.inf, 0.0, (new - largest).exp())
+
+
+def inverse(q, k, v, keep, block, of_total, of_out):
+    """Goes through the blocks with these factors."""
+    if block < 1:
+        raise ValueError("block")
+    largest = torch.full((*q.shape[:3], 1), -torch.inf)
+    total, out = torch.zeros_like(largest), torch.zeros(*q.shape[:3], v.shape[-1])
+    for a in range(0, k.shape[2], block):
+        s = (q @ k[:, :, a : a + block].mT / q.shape[-1] ** 0.5).masked_fill(~keep[:, a : a + block], -torch.inf)
+        new = torch.maximum(largest, s.amax(-1, keepdim=True))
+        p = (s - new).exp()
+        total = total * of_total(largest, new) + p.sum(-1, keepdim=True)
+        out = out * of_out(largest, new) + p @ v[:, :, a : a + block]
+        largest = new
+    return out / total, (largest + total.log())[..., 0]
+
+
 # %% right: merges the pairs (output, logsumexp) of the blocks
 def blockwise_attention(q, k, v, keep, block):
     if block < 1:
@@ -715,3 +736,45 @@ def blockwise_attention(q, k, v, keep, block):
         out = torch.baddbmm(out * (lse.unsqueeze(-1) - base).exp(), (s - base).exp(), v2[:, a : a + block])
         lse = new
     return out.unflatten(0, q.shape[:2]).to(q.dtype), lse.unflatten(0, q.shape[:2])
+
+
+# %% wrong: never divides
+# says: Your output is the weighted sum of the values
+# says: This check builds on the first one
+# earns: 0 of 3
+def blockwise_attention(q, k, v, keep, block):
+    out, lse = carry(q, k, v, keep, block)
+    s = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(~keep, -torch.inf)
+    return out * (lse - s.amax(-1))[..., None].exp(), lse
+
+
+# %% wrong: the inverse factor, inf at the first block
+# says: Every number of your output is nan.
+# says: This check builds on the first one
+# earns: 0 of 3
+def blockwise_attention(q, k, v, keep, block):
+    return inverse(q, k, v, keep, block, lambda old, new: (new - old).exp(), lambda old, new: (new - old).exp())
+
+
+# %% wrong: rescales by the inverse factor
+# says: you multiplied by exp(new - old)
+# says: This check builds on the first one
+# earns: 0 of 3
+def blockwise_attention(q, k, v, keep, block):
+    return inverse(q, k, v, keep, block, growing, growing)
+
+
+# %% wrong: the output alone rescaled by the inverse factor
+# says: you multiplied by exp(new - old)
+# says: This check builds on the first one
+# earns: 0 of 3
+def blockwise_attention(q, k, v, keep, block):
+    return inverse(q, k, v, keep, block, lambda largest, new: (largest - new).exp(), growing)
+
+
+# %% wrong: the root of the size of v
+# says: Your scores have another scale.
+# says: This check builds on the first one
+# earns: 0 of 3
+def blockwise_attention(q, k, v, keep, block):
+    return carry(q, k, v, keep, block, scale=lambda q: q / v.shape[-1] ** 0.5)

@@ -852,3 +852,53 @@ class Attention(Base):
         k, v = self.joined(k, v, cache)
         hidden = positions[:, None] < torch.arange(start + T)
         return self.attend(q, k, v, torch.zeros(hidden.shape).masked_fill(hidden, -1e9))
+
+
+# %% wrong: passes over the empty dict
+# says: After all calls the dict is still empty
+# says: This check builds on the first one
+# earns: 0 of 3
+class Attention(Base):
+    def forward(self, x, cache=None):
+        q, k, v = self.projected(x)
+        T, start = x.shape[1], self.stored(cache)
+        positions = torch.arange(start, start + T)
+        q, k = turn(q, positions), turn(k, positions)
+        if cache:
+            k, v = torch.cat([cache["k"], k], 2), torch.cat([cache["v"], v], 2)
+            cache["k"], cache["v"] = k, v
+        return self.attend(q, k, v, causal_lower_right(T, start + T))
+
+
+# %% wrong: a fresh dict in place of the empty one
+# says: After all calls the dict is still empty
+# says: This check builds on the first one
+# earns: 0 of 3
+class Attention(Right):
+    def forward(self, x, cache=None):
+        return super().forward(x, cache or {})
+
+
+# %% wrong: the class remembers the latest cache
+# says: So something beside the dict keeps them, such as an attribute of the layer or of its class
+# earns: 2 of 3
+# caught: hidden
+class Attention(Right):
+    def after(self, q, k, v, mask, cache):
+        Attention.last = cache
+        return self.attend(q, k, v, mask)
+
+
+# %% right: a function inside that refers to itself
+class Attention(Base):
+    def forward(self, x, cache=None):
+        q, k, v = self.projected(x)
+        T, start = x.shape[1], self.stored(cache)
+        positions = torch.arange(start, start + T)
+        q, k = turn(q, positions), turn(k, positions)
+        k, v = self.joined(k, v, cache)
+
+        def lined_up(queries, keys):
+            return lined_up(keys, queries) if queries > keys else causal_lower_right(queries, k.shape[2])
+
+        return self.attend(q, k, v, lined_up(T, start + T))

@@ -579,7 +579,7 @@ def keep_mask(query_positions, key_positions, *, window=None, query_documents=No
 
 
 # %% wrong: compares positions as float32
-# says: Your mask compares positions as floats. float32 can't tell 2**30 from 2**30 + 1
+# says: Your mask compares positions as floats. float64 can't tell 2**60 from 2**60 + 1, float32 can't tell 2**30
 # earns: 1 of 2
 # caught: hidden
 def keep_mask(query_positions, key_positions, *, window=None, query_documents=None, key_documents=None, valid=None):
@@ -596,3 +596,57 @@ def keep_mask(query_positions, key_positions, *, window=None, query_documents=No
     if valid is not None:
         keep = keep & valid[..., None, :]
     return keep[None, None] if keep.dim() == 2 else keep[:, None]
+
+
+# %% wrong: compares positions as float64
+# says: Your mask compares positions as floats.
+# earns: 1 of 2
+# caught: hidden
+def keep_mask(query_positions, key_positions, **kwargs):
+    return build(query_positions.double(), key_positions.double(), **kwargs)
+
+
+# %% wrong: everything in int32
+# says: Your mask compares positions in fewer bits than they have.
+# earns: 1 of 2
+# caught: hidden
+def keep_mask(query_positions, key_positions, *, query_documents=None, key_documents=None, **kwargs):
+    refuse(None, query_documents, key_documents)
+    if query_documents is not None:
+        query_documents, key_documents = query_documents.int(), key_documents.int()
+    kinds = {"query_documents": query_documents, "key_documents": key_documents}
+    return build(query_positions.int(), key_positions.int(), **kinds, **kwargs)
+
+
+# %% wrong: documents in int32
+# says: Your mask takes two documents for one, because it compares their numbers as floats or in fewer bits
+# earns: 1 of 2
+# caught: hidden
+def keep_mask(*args, **kwargs):
+    return build(*args, **kwargs, same=lambda q, k: q.int() == k.int())
+
+
+# %% wrong: documents in float32
+# says: Your mask takes two documents for one, because it compares their numbers as floats or in fewer bits
+# earns: 1 of 2
+# caught: hidden
+def keep_mask(*args, **kwargs):
+    return build(*args, **kwargs, same=lambda q, k: q.float() == k.float())
+
+
+# %% wrong: documents in float64
+# says: Your mask takes two documents for one, because it compares their numbers as floats or in fewer bits
+# earns: 1 of 2
+# caught: hidden
+def keep_mask(*args, **kwargs):
+    return build(*args, **kwargs, same=lambda q, k: q.double() == k.double())
+
+
+# %% wrong: padding gets the position 2**30
+# says: Your mask gives padded keys another position in place of asking `valid`
+# earns: 1 of 2
+# caught: hidden
+def keep_mask(query_positions, key_positions, *, valid=None, **kwargs):
+    if valid is not None:
+        key_positions = torch.where(valid, key_positions, 2**30)
+    return build(query_positions, key_positions, **kwargs)

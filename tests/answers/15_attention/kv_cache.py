@@ -893,3 +893,35 @@ class Cache(Base):
         if not 0 <= length <= self.length:
             raise ValueError(length)
         self.length.fill_(length)
+
+
+# %% wrong: reorder keeps its copy of the rows
+# says: keeps its copies of the reordered rows
+# earns: 1 of 2
+# caught: hidden
+class Cache(Base):
+    def move(self, rows):
+        for memory in (self.k, self.v):
+            filled = memory[:, :, : self.length]
+            self.selected = filled[rows]
+            filled.copy_(self.selected)
+
+
+# %% wrong: reorders by a product with zeros and ones
+# says: it has made nan in other rows. A product with zeros and ones isn't a copy
+# earns: 1 of 2
+# caught: hidden
+class Cache(Base):
+    def move(self, rows):
+        pick = torch.nn.functional.one_hot(rows, len(rows)).to(self.k.dtype)
+        for memory in (self.k, self.v):
+            memory[:, :, : self.length] = torch.einsum("ij,jhld->ihld", pick, memory[:, :, : self.length])
+
+
+# %% wrong: stores finite numbers only
+# says: One of the numbers here is inf, and what came back is finite.
+# earns: 1 of 2
+# caught: hidden
+class Cache(Base):
+    def append(self, k, v):
+        return super().append(torch.nan_to_num(k), torch.nan_to_num(v))

@@ -308,7 +308,7 @@ class LeanAttention(Lean):
 
 # %% wrong: keeps the weights on the class
 # says: Something else keeps the rest: an attribute of the class or of `ctx`, a list, an array, or a function
-# says: After two applications with different numbers, going back gives wrong gradients or raises
+# says: After applications with different numbers or sizes, going back gives wrong gradients or raises
 # earns: 0 of 3
 class LeanAttention(Lean):
     @staticmethod
@@ -579,7 +579,7 @@ class LeanAttention(Lean):
 
 
 # %% wrong: the logsumexp is an attribute of the class
-# says: After two applications with different numbers, going back gives wrong gradients or raises
+# says: After applications with different numbers or sizes, going back gives wrong gradients or raises
 # earns: 2 of 3
 # caught: hidden
 class LeanAttention(torch.autograd.Function):
@@ -599,7 +599,7 @@ class LeanAttention(torch.autograd.Function):
 
 
 # %% wrong: a stack of logsumexps in the class
-# says: After two applications with different numbers, going back gives wrong gradients or raises
+# says: After applications with different numbers or sizes, going back gives wrong gradients or raises
 # earns: 2 of 3
 # caught: hidden
 class LeanAttention(torch.autograd.Function):
@@ -1014,3 +1014,22 @@ class LeanAttention(Lean):
         if torch.is_grad_enabled():
             raise RuntimeError("create_graph=True is not supported")
         return Lean.backward(ctx, g)
+
+
+# %% wrong: the scale is an attribute of the class
+# says: After applications with different numbers or sizes, going back gives wrong gradients or raises
+# earns: 2 of 3
+# caught: hidden
+class LeanAttention(Lean):
+    @staticmethod
+    def forward(ctx, q, k, v):
+        LeanAttention.scale = q.shape[-1] ** -0.5
+        return Lean.forward(ctx, q, k, v)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, g):
+        q, k, v, out, n = ctx.saved_tensors
+        p = (q @ k.mT * LeanAttention.scale - n).exp()
+        dq, dk, dv = back(ctx, g, q, k, v, out, p, root_q=0, root_k=0)
+        return *(one if one is None else one * LeanAttention.scale for one in (dq, dk)), dv
