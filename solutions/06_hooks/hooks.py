@@ -22,6 +22,7 @@
 # %% setup=true
 import copy
 import warnings
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial

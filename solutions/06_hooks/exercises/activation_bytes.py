@@ -15,7 +15,7 @@
 # - Sum over *distinct storages*. If a storage is saved through several views, count it once, with its whole size.
 # - Under `no_grad` nothing is saved, and the result is 0.
 # - The model, its gradients and x are unchanged, apart from what the model's own forward writes (the running statistics
-#   of a batch norm in train mode). No hook is left behind, and no backward pass is run.
+#   of a batch norm in train mode). No hook is left behind, even if the model raises, and no backward pass is run.
 #
 # **Rule.** Measure, don't compute it from shapes. The check uses layers that you have not seen, such as a custom
 # Function and one that keeps only its input and computes everything again in backward (checkpointing).
@@ -36,10 +36,10 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# Put `saved_tensors_hooks` around the call of the model. In pack, remember the storage's address and its size in bytes,
-# and return the tensor detached, because a saved output would otherwise keep its own graph alive. Whatever pack doesn't
-# return may be freed at once, and its address reused for the next tensor. At the end, drop the addresses that belong to
-# parameters and buffers, and add up the rest.
+# Put `saved_tensors_hooks` around the call of the model. In pack, keep the storage under its address, and return the
+# tensor detached, because a saved output would otherwise keep its own graph alive. A storage that nobody keeps may be
+# freed while the model still runs, and its address reused for the next tensor. At the end, drop the addresses that
+# belong to parameters and buffers, and add up the sizes of the others.
 #
 # </details>
 
@@ -48,20 +48,18 @@
 def activation_bytes(model: nn.Module, x: Tensor) -> int:
     """The bytes that autograd keeps for backward of model(x), without parameters and buffers."""
     ### BEGIN SOLUTION
-    kept: dict[int, int] = {}
+    kept: dict[int, torch.UntypedStorage] = {}  # what is kept isn't freed: no address is reused
 
     def pack(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        kept[storage.data_ptr()] = storage.nbytes()
+        kept[storage.data_ptr()] = storage
         return tensor.detach()  # an output that is saved would hold its own graph otherwise
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        # while the output lives, the graph does, and no storage is given to somebody else
-        output = model(x)
+        model(x)
     for tensor in [*model.parameters(), *model.buffers()]:
         kept.pop(tensor.untyped_storage().data_ptr(), None)
-    del output
-    return sum(kept.values())
+    return sum(storage.nbytes() for storage in kept.values())
     ### END SOLUTION
 
 
@@ -108,6 +106,8 @@ sentences = {
     "and some layers save their input or extra tensors.",
     "no x": "x is missing: a layer saves its input for the gradient of its weight, and the first one's input is x.",
     "mask": "Your count leaves out a saved mask. Every dtype counts, including bool.",
+    "dropped": "Your count leaves out what a branch saved whose result is dropped. Count what is packed while the "
+    "model runs, and not what is still alive afterwards.",
     "view": "You counted the size of the view. What is kept alive is the whole storage behind it; an expanded "
     "tensor is the other way round.",
 }
@@ -279,6 +279,14 @@ with check("activation-bytes") as test:
         def forward(self, x):
             return (2 * x) @ self.weight[2:].t() * self.scale
 
+    class Dropped(nn.Module):
+        """Saves a result, then another one that nothing needs afterwards."""
+
+        def forward(self, x):
+            out = x.exp()
+            x[:, :4].exp().sum()
+            return out
+
     class Choice(nn.Module):
         """Saves a mask of one byte for each element."""
 
@@ -295,6 +303,8 @@ with check("activation-bytes") as test:
             model = Halves()
         elif kind == "part of weight":
             model = PartOfWeight()
+        elif kind == "dropped":
+            model = Dropped()
         elif kind == "choice":
             model = Choice()
         elif kind == "norm":
@@ -316,6 +326,7 @@ with check("activation-bytes") as test:
         ("two views of one storage that begin at different places", "halves", tracked, 320, {"twice": [640]}),
         ("x is a view itself", "three", torch.ones(10, 12)[:, 2:10], 1120, {"view": [960, 1600], "no x": [640]}),
         ("a mask takes one byte for each element", "choice", tracked, 80, {"mask": [0]}),
+        ("a branch whose result is dropped", "dropped", tracked, 480, {"dropped": [320]}),
         ("the output of a last layer, where that is what is saved", "sigmoid", tracked, 320, {}),
         ("under no_grad nothing is saved", "no_grad", batch_of(10), 0, {}),
         ("under no_grad nothing is saved, also where x requires grad", "no_grad", tracked, 0, {}),
@@ -354,4 +365,22 @@ with check("activation-bytes") as test:
             ),
             stage="arguments",
         )
+
+    def of_raising(measure, x):
+        """Measure a model that raises: whether hooks of saved tensors are still on."""
+        with suppress(RuntimeError):
+            measure(nn.Sequential(nn.Linear(8, 16), nn.Linear(8, 5)), x)
+        still = torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
+        if still:
+            torch._C._autograd._pop_saved_tensors_default_hooks()
+        return still
+
+    test.hidden("a model that raises: no hook is left")
+    seen = observe_scenario(of_raising, activation_bytes, batch_of(10))
+    seen.that(
+        not seen.value,
+        "The model raised, and your hooks of saved tensors are still on. Enter them with `with`, so that they end with "
+        "the block in any case.",
+        stage="rule",
+    )
     ### END HIDDEN TESTS

@@ -15,7 +15,8 @@
 #   model itself), in call order. If the submodule is never called, the list is empty. You may assume that these outputs
 #   are tensors, that no other hook replaces them, that nobody has replaced the `forward` of a module, and that no name
 #   is given twice. If a submodule is registered under two names, either name works, and so do both.
-# - Every feature is a separate, detached copy, so later in-place operations don't change it.
+# - Every feature is a separate, detached copy that the caller may change in place. Neither later in-place operations
+#   nor further calls of your function change it or the dict.
 # - When the function returns, or the model's forward raises, the model has the same hooks and the same training mode as
 #   before. Exceptions from the model propagate.
 # - An unknown name raises `KeyError` with that name, before the model runs and before any hook is registered.
@@ -357,6 +358,22 @@ with check("capture-features") as test:
             stage="rule",
         )
         seen.that(unknown in message, "The KeyError must name the unknown name.", stage="raised")
+
+    def captured_before(capture, x):
+        """Capture features of two models: what the first call returned, before and after the second."""
+        features = capture(small_net(), ["body.0"], x)[1]
+        before = str(features)
+        capture(small_net(), ["body.0", "head"], 2 * x)
+        return {"before": before, "after": str(features)}
+
+    test.hidden("two models, one after the other")
+    seen = observe_scenario(captured_before, capture_features, x)
+    seen.that(
+        seen["before"] == seen["after"],
+        "The second call of your function changed what the first one had returned, because both use one dict or list "
+        "that outlives a call. Make the dict and its lists within the function.",
+        stage="aliasing",
+    )
     ### END HIDDEN TESTS
 
 
@@ -552,6 +569,11 @@ with check("capture-features") as test:
         )
     observe_scenario(overwritten, capture_features, x).returns(
         two_calls,
+        mistake(
+            "The features are inference tensors, which nobody may change in place outside of inference_mode. Copy them "
+            "with detach().clone() only.",
+            raises="inference tensor",
+        ),
         because="The two names of the layer share one copy: zero_() on the features of one name also changed those of "
         "the other. Clone the output once for each name.",
     )

@@ -12,9 +12,10 @@
 #
 # - x and `(1 + lambda_) * x` are finite. Forward returns the values of x, up to the rounding of numbers of that size.
 #   (Exercise 5.7 asks for more: bit for bit, inf included.) Backward multiplies by `-lambda_`, but only the gradient
-#   that passes through this module; other uses of the same x are not affected. No gradient is changed in place.
-# - `self.lambda_` may be set to another value between two training steps (training raises it), and the new value is
-#   used from then on. Every module uses its own value, and so does a deep copy.
+#   that passes through this module; other uses of the same x are not affected. No gradient is changed in place, and you
+#   may assume that nobody changes x or the output in place.
+# - `self.lambda_` may be set to another number between two training steps (training raises it), and the new value is
+#   used from then on. Every module uses its own value, and so does a deep copy, whenever it is made.
 # - The module may be called several times, both within one graph and in successive training steps. It works under
 #   `no_grad` and for an x that needs no gradient, as in the first layer of a network. The dtype is kept.
 # - It has no parameters, and its state_dict is empty.
@@ -281,14 +282,20 @@ with check("gradient-reversal") as test:
         """lambda_ changes during training; at last in eval mode."""
         layer = answer(0.5)
         grads = [gradient_through(layer, x)]
-        for lambda_ in (0.75, 0.0, 2.0):
+        for lambda_ in (0.75, -1.5, 0.0, 2.0):
             layer.lambda_ = lambda_
             grads.append(gradient_through(layer, x))
         return [*grads, gradient_through(layer.eval(), x)]
 
     test.hidden("lambda_ changed after construction; eval mode")
-    seen = observe_scenario(schedule, GradientReversal, x)
-    for lambda_, grad in zip((0.5, 0.75, 0.0, 2.0, 2.0), seen.value, strict=True):
+    seen = observe_scenario(schedule, GradientReversal, x).expecting(
+        mistake(
+            "`layer.lambda_` could not be set to a number, because you registered it as a buffer or a parameter, and "
+            "such a name takes tensors only. Make it a plain attribute.",
+            raises="cannot assign",
+        )
+    )
+    for lambda_, grad in zip((0.5, 0.75, -1.5, 0.0, 2.0, 2.0), seen.value, strict=True):
         seen.that(
             torch.allclose(grad, -lambda_ * rows),
             "lambda_ was changed, and the gradient does not follow.",
@@ -298,7 +305,7 @@ with check("gradient-reversal") as test:
             ),
             mistake(
                 "In eval mode the gradient must also be reversed.",
-                when=lambda seen: torch.allclose(seen[3], -2 * rows) and not torch.allclose(seen[4], -2 * rows),
+                when=lambda seen: torch.allclose(seen[4], -2 * rows) and not torch.allclose(seen[5], -2 * rows),
             ),
             stage="gradient",
         )
@@ -318,8 +325,9 @@ with check("gradient-reversal") as test:
         )
 
     def copied(answer, x):
-        """A deep copy of a net with the layer in it; then the copy's, then the original's lambda_ is changed."""
+        """A step, then a deep copy of the net with the layer; the copy's, then the original's lambda_ is changed."""
         net = nn.Sequential(answer(0.5), nn.Identity())
+        gradient_through(net, x)
         twin = copy.deepcopy(net)
         twin[0].lambda_ = 0.25
         before = [gradient_through(net, x), gradient_through(twin, x)]
@@ -327,7 +335,13 @@ with check("gradient-reversal") as test:
         return [*before, gradient_through(net, x), gradient_through(twin, x)]
 
     test.hidden("a deepcopy goes by its own lambda_")
-    seen = observe_scenario(copied, GradientReversal, x)
+    seen = observe_scenario(copied, GradientReversal, x).expecting(
+        mistake(
+            "The layer keeps a tensor of an earlier forward. A tensor with a graph can't be deep-copied, so the layer "
+            "can't either ({detail}). Don't store what goes through it.",
+            raises="support the deepcopy protocol",
+        )
+    )
     for lambda_, grad in zip((0.5, 0.25, 4.0, 0.25), seen.value, strict=True):
         seen.that(
             torch.allclose(grad, -lambda_ * rows),

@@ -11,12 +11,13 @@
 #
 # - `loss_fn(model(x), y)` gives one loss per sample, shape (N,). For each sample, return the L2 norm of the gradient of
 #   *its* loss with respect to all trainable parameters together: shape (N,), dtype of the loss, detached.
-# - You may assume that all trainable parameters belong to nn.Linear layers (with or without bias, each called once)
-#   whose inputs are (N, D) or (N, T, D), and that nothing works in place. Frozen parameters don't count, whether a
-#   whole layer is frozen or a single bias. The loss may be float64 while the model is float32, and x may require grad.
-# - No `.grad` changes, neither a parameter's nor that of x, and no hook is left behind.
+# - You may assume that all trainable parameters belong to nn.Linear layers (of this class or a derived one, with or
+#   without bias, each called once, none sharing a parameter) whose inputs are (N, D) or (N, T, D), and that nothing
+#   works in place. Frozen parameters don't count, whether a whole layer is frozen or a single bias. The loss may be
+#   float64 while the model is float32, and x may require grad.
+# - No `.grad` changes, neither a parameter's nor that of x, and when your function returns, no hook is left.
 #
-# **Rule.** The model runs once, backward runs once, and there is no loop over samples.
+# **Rule.** The model runs once, in the mode that it is in, backward runs once, and there is no loop over samples.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -86,6 +87,17 @@ class Pool(nn.Module):
         return x.mean(1)
 
 
+class Narrow(nn.Linear):
+    """A class derived from nn.Linear."""
+
+
+class Doubles(nn.Module):
+    """Doubles what comes in training mode, and passes it on in eval mode."""
+
+    def forward(self, x):
+        return 2 * x if self.training else x
+
+
 def numbers(shape, shift=0.0):
     """Fixed numbers of all sizes."""
     count = torch.Size(shape).numel()
@@ -100,6 +112,10 @@ def model_for(kind):
     layers.append(nn.Linear(width, 2))
     if kind == "pooled":
         layers.insert(3, Pool())
+    if kind == "derived":
+        layers[0] = Narrow(3, width)
+    if kind == "training":
+        layers.insert(2, Doubles())
     if kind == "nested":
         layers = [nn.Sequential(*layers[:2]), nn.Sequential(nn.Sequential(*layers[2:]))]
     model = nn.Sequential(*layers)
@@ -429,6 +445,16 @@ with check("per-sample-grad-norms") as test:
             " you ask for, so the first layer's full hook doesn't fire unless you also ask for x.",
         ),
         ("a sequence of one step", "one step", "The norms differ for x of shape (N, 1, D)."),
+        (
+            "a class derived from nn.Linear",
+            "derived",
+            "A layer of a class derived from nn.Linear also counts. isinstance() finds it.",
+        ),
+        (
+            "a layer that does something in training mode only",
+            "training",
+            "The model was in training mode and must run in it; a dropout does nothing in eval mode.",
+        ),
     ]:
         test.hidden(idea)
         seen = observe_scenario(measured, per_sample_grad_norms, kind).expecting(mistake(sentence, stage="value"))

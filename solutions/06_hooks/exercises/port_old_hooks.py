@@ -10,13 +10,14 @@
 #
 # - Run `loss_fn(model(x))` and return a dict with one entry for each *leaf* module inside the model that owns
 #   parameters, under its dotted name. You may assume that each of these modules is called once, with one tensor that
-#   nothing else uses, that all parameters require grad, and that nothing works in place.
+#   nothing else uses, that no other module owns parameters, that all parameters require grad, that x is a leaf, and
+#   that nothing works in place.
 # - Each entry is a dict with `output` and `input` (the gradients of the module's output and input) and `weight` and
 #   `bias` (the gradients of this loss, whatever `.grad` already contains). `input` is None if the input needs no
 #   gradient, and `bias` is None if there is no bias.
 # - All tensors are detached and have the shape of the tensor whose gradient they are. There is no `FutureWarning`.
-# - Afterwards no hook is left, even if the loss raises. `x` and its `requires_grad` are unchanged. The `.grad` of every
-#   parameter, and of `x`, is the same object (or None) with the same values as before.
+# - Afterwards, even if the loss raises, no hook is left, `x` and its `requires_grad` are unchanged, and the `.grad` of
+#   every parameter, and of `x`, is the same object (or None) with the same values as before.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -370,19 +371,29 @@ with check("port-old-hooks") as test:
         raise ArithmeticError("no loss today")
 
     def loss_raises(answer, x):
-        """The hooks after a loss that raises."""
-        net = small_net()
+        """The hooks and the gradients after a loss that raises."""
+        net, raised = small_net(), "nothing"
+        for parameter in net.parameters():
+            parameter.grad = torch.full_like(parameter, 5.0)
+        grads = [parameter.grad for parameter in net.parameters()]
         try:
             answer(net, x, raising_loss)
         except Exception as error:
-            return {"raised": type(error).__name__, "came": len(hooks_on(net))}
-        return {"raised": "nothing", "came": len(hooks_on(net))}
+            raised = type(error).__name__
+        kept = [p.grad is grad and bool(grad.eq(5).all()) for p, grad in zip(net.parameters(), grads, strict=True)]
+        return {"raised": raised, "came": len(hooks_on(net)), "kept": all(kept)}
 
-    test.hidden("a loss that raises leaves no hooks")
+    test.hidden("a loss that raises leaves no hooks and loses no .grad")
     seen = observe_scenario(loss_raises, gradient_report, x)
     stayed = "When the loss raised, your hooks stayed. Removal belongs into `finally`."
     seen.that(seen["came"] == 0, stayed, stage="rule")
     seen.that(seen["raised"] == "ArithmeticError", "The exception of the loss must reach the caller.", stage="raised")
+    seen.that(
+        seen["kept"],
+        "When the loss raised, the .grad of a parameter was not what it had been. Put it back in `finally`, or use "
+        "autograd.grad, which does not write it.",
+        stage="arguments",
+    )
     ### END HIDDEN TESTS
 
 
@@ -469,28 +480,33 @@ with check("port-old-hooks") as test:
     )
 
     def other_layers():
-        """A convolution, a layer whose class knows no bias, a norm, in float64."""
+        """A convolution, a batch norm in training mode, a layer whose class knows no bias, a norm, in float64."""
         torch.manual_seed(2)
-        return nn.Sequential(
-            nn.Conv2d(1, 2, 2), nn.PReLU(2), nn.Flatten(), nn.LayerNorm(8), nn.Linear(8, 2, bias=False)
-        ).double()
+        layers = [nn.Conv2d(1, 2, 2), nn.BatchNorm2d(2), nn.PReLU(2), nn.Flatten(), nn.LayerNorm(8)]
+        return nn.Sequential(*layers, nn.Linear(8, 2, bias=False)).double()
 
     def report_on_others(answer, x):
         """The report on other kinds of layers."""
         return answer(other_layers(), x, weighted_loss)
 
-    test.hidden("other layers: a convolution, a norm, one that has no bias at all; float64")
+    test.hidden("other layers: a convolution, norms, one that has no bias at all; training mode; float64")
     x = torch.arange(18.0, dtype=torch.float64).reshape(2, 1, 3, 3) * 7 % 5 - 2
     seen = observe_scenario(report_on_others, gradient_report, x).expecting(known[0])
+    in_eval_mode = by_hand(other_layers().eval(), ["0", "1", "2", "3", "4", "5"], x)
     seen.returns(
-        by_hand(other_layers(), ["0", "1", "2", "3", "4"], x),
+        by_hand(other_layers(), ["0", "1", "2", "3", "4", "5"], x),
+        mistake(
+            "The model was in training mode and must run in it; in eval mode a batch norm gives other values and other "
+            "gradients.",
+            when=lambda seen: torch.allclose(seen["5"]["weight"], in_eval_mode["5"]["weight"]),
+        ),
         mistake(
             "A layer may have no attribute `bias` at all. Report its bias as None.",
             raises="has no attribute 'bias'|'NoneType'",
         ),
         mistake(
             "Every leaf module that owns parameters belongs in the report, whatever its class.",
-            when=lambda seen: list(seen.value) == ["4"],
+            when=lambda seen: list(seen.value) == ["5"],
         ),
         because=as_autograd,
     )

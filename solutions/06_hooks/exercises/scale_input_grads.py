@@ -11,10 +11,11 @@
 #
 # - For each call of the module while the hook is registered, the gradient that the module passes back to its positional
 #   tensor inputs is multiplied by `factor`, which may be any number, including 0. The module's outputs (to the last
-#   bit if its inputs are finite and none is -0.0), the gradients of its own parameters, and what reaches the same
-#   tensors by another path are unchanged.
+#   bit if the inputs that require grad are finite and none is -0.0), the gradients of its own parameters, and what
+#   reaches the same tensors by another path are unchanged.
 # - It works for one or several inputs. Inputs that need no gradient, and inputs that are not tensors, are left alone.
-# - No gradient is changed in place.
+# - No gradient is changed in place. You may assume that the module returns a tensor or a tuple of tensors, and that
+#   no layer works in place.
 # - Return the handle. Calls of the module after `handle.remove()` are no longer scaled. (A full backward hook is bound
 #   during forward, so it still acts on a call made before its removal, while a tensor hook stops at once. Either is
 #   accepted.)
@@ -334,18 +335,24 @@ with check("scale-input-grads") as test:
 
     ### BEGIN HIDDEN TESTS
     def around(scale, x):
-        """Hook a module; x goes through it and past it."""
-        layer = two_layers()[0]
+        """Hook a module in eval mode; x goes through it and past it."""
+        layer = two_layers()[0].eval()
         scale(layer, 3.0)
         h = 2 * x
         (layer(h).square().sum() + h.pow(3).sum() + x.square().sum()).backward()
         return {"x": x.grad, "weight": layer.weight.grad}
 
-    test.hidden("x is used once through the module and once around it")
+    test.hidden("x is used once through the module, in eval mode, and once around it")
     x = torch.tensor([[0.5, -1.0], [2.0, 1.5]], requires_grad=True)
     seen = observe_scenario(around, scale_input_grads, x).expecting(*known)
     (through,) = torch.autograd.grad(two_layers()[0](2 * x).square().sum(), x)
     (beside,) = torch.autograd.grad((2 * x).pow(3).sum() + x.square().sum(), x)
+    seen.that(
+        not same(seen["x"], through + beside),
+        "In eval mode the gradient that the module passes back was not scaled. A hook also runs in eval mode, so it "
+        "must not ask for module.training.",
+        stage="gradient",
+    )
     seen.that(
         same(seen["x"], 3 * through + beside),
         "A gradient that reaches x around the module was also scaled. Hook the module, not the input tensor.",
@@ -374,6 +381,21 @@ with check("scale-input-grads") as test:
 
         def forward(self, x):
             return x.sum()
+
+    def masked(scale, a, mask):
+        """Hook a module that adds a mask to its input: the output."""
+        module = Plus()
+        scale(module, 3.0)
+        return module(a, mask).detach()
+
+    test.hidden("a mask of 0 and -inf, which needs no gradient")
+    mask = torch.tensor([0.0, -torch.inf, 0.0])
+    seen = observe_scenario(masked, scale_input_grads, a.clone().requires_grad_(), mask).expecting(*known)
+    seen.that(
+        torch.equal(seen.value, a + mask),
+        "An input that needs no gradient, here a mask with -inf, did not reach the module as it was: you compute with "
+        "it. Leave alone every input whose requires_grad is False.",
+    )
 
     def shared_gradients(scale, a, b):
         """Three modules whose gradients share memory with others."""

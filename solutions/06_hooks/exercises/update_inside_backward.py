@@ -15,7 +15,7 @@
 #   again before the next one arrives.
 # - Frozen parameters are skipped. A parameter that is used twice is updated once, with its whole gradient.
 # - The parameter objects stay the same and keep their requires_grad, also after the hooks are removed.
-# - Return a function that removes the hooks. Later backward passes then accumulate into `.grad` as usual.
+# - Return a function that removes your hooks and no others. Later backward passes accumulate into `.grad` as usual.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -122,10 +122,13 @@ with check("update-inside-backward") as test:
         net = small_net()
         parameters = dict(net.named_parameters())
         start, steps, alive, late, arrived = values_of(net), [], [0], [], []
+        gradients, living = [], [0]
 
         def watching(name):
             def hook(parameter):
                 alive.append(len(with_gradient(net)))
+                gradients.append(weakref.ref(parameter.grad))
+                living.append(sum(gradient() is not None for gradient in gradients))
                 late.extend(other for other in arrived if torch.equal(parameters[other], start[other]))
                 arrived.append(name)
 
@@ -151,7 +154,7 @@ with check("update-inside-backward") as test:
                 break
         tensor_hooks = sum(len(parameter._backward_hooks or {}) for parameter in parameters.values())
         facts = {"alive": max(alive), "late": len(late), "tensor hooks": tensor_hooks, "callable": callable(detach)}
-        return facts | {"steps": steps}
+        return facts | {"steps": steps, "living": max(living)}
 
     test("three steps, the same as plain SGD; .grad is None afterwards")
     x = torch.tensor([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
@@ -209,6 +212,12 @@ with check("update-inside-backward") as test:
         "A parameter was not yet updated when the next gradient arrived: step each one in its own hook.",
         stage="rule",
     )
+    seen.that(
+        seen["living"] <= 2,
+        "Every .grad is None in time, and still more than two gradients were alive at the same time: something else "
+        "refers to them, such as a dict or a list. Keep no gradient.",
+        stage="rule",
+    )
 
 
 # %% check="update-inside-backward" points=1
@@ -259,7 +268,7 @@ with check("update-inside-backward") as test:
 
     ### BEGIN HIDDEN TESTS
     def special_net(kind):
-        """A net with a frozen layer, tied weights or a layer that the loss does not need; nested, or in float64."""
+        """A net with a frozen layer, tied weights or an idle layer; nested, in eval mode, or in float64."""
         net = small_net()
         if kind == "frozen":
             net[2].requires_grad_(False)
@@ -282,6 +291,8 @@ with check("update-inside-backward") as test:
             with torch.no_grad():
                 net[1].weight.fill_(0.5)
                 net[1].bias.fill_(0.25)
+        if kind == "eval":
+            net.eval()
         return net.double() if kind == "float64" else net
 
     def two_steps(attach, kind, x):
@@ -327,6 +338,11 @@ with check("update-inside-backward") as test:
             "nested",
             mistake("Parameters can be at any depth; parameters() finds all of them.", stage="value"),
         ),
+        (
+            "a model in eval mode",
+            "eval",
+            mistake("In eval mode too, each backward pass makes a step. Don't ask for model.training.", stage="value"),
+        ),
         ("float64 weights stay float64", "float64", mistake("The dtype must stay: {detail}", stage="raised")),
     ]:
         test.hidden(idea)
@@ -354,8 +370,9 @@ with check("update-inside-backward") as test:
         seen.that(seen["objects"], "The parameter object was replaced: change it in place.", stage="aliasing")
 
     def attached_again(attach, x):
-        """Two nets; one is detached and attached again with another rate, the other goes on."""
-        net, other = small_net(), small_net()
+        """Two nets; one has a hook of its own, is detached and attached again with another rate, the other goes on."""
+        net, other, calls = small_net(), small_net(), []
+        net[0].weight.register_post_accumulate_grad_hook(lambda parameter: calls.append(1))
         detach, detach_other = attach(net, 0.125), attach(other, 0.25)
         for each in (net, other):
             loss_of(each, x).backward()
@@ -370,7 +387,7 @@ with check("update-inside-backward") as test:
         detach()
         loss_of(net, x).backward()
         detach_other()
-        return [*found, values_of(net)]
+        return [*found, values_of(net), len(calls)]
 
     def nobody_keeps_it(attach, x):
         """Two backward passes; what attach_sgd returned was not kept."""
@@ -393,12 +410,17 @@ with check("update-inside-backward") as test:
     net = small_net()
     (wanted,), (again,) = by_hand(net, x, 0.125, steps=1), by_hand(net, x, 0.5, steps=1)
     other, other_again = by_hand(small_net(), x, 0.25, steps=2)
-    came, came_other, came_other_again, came_again, at_last = seen.value
+    came, came_other, came_other_again, came_again, at_last, calls = seen.value
     own_rate = same_weights(came, wanted) and same_weights(came_other, other)
     seen.that(own_rate, "Each model must use its own rate.")
     seen.that(
         same_weights(came_other_again, other_again),
         "detach() ended the updates of another model: remove the handles of this call only.",
+    )
+    seen.that(
+        calls == 3,
+        "A hook that isn't yours disappeared. Remove your own handles only, and never clear the dictionary.",
+        stage="rule",
     )
     seen.that(same_weights(came_again, again), "After attaching again the new rate must count, once.")
     seen.that(same_weights(at_last, again), "After the second detach() the parameters still change.")

@@ -1,6 +1,7 @@
 # corners: caller's modes, members
 
 import copy
+import weakref
 
 import torch
 
@@ -561,3 +562,36 @@ def activation_bytes(model, x):
 # caught: hidden
 def activation_bytes(model, x):
     return measured(model, x, lambda t: storage_bytes(t) if t.is_floating_point() else 0)
+
+
+# %% wrong: leaves the hooks on if the model raises
+# says: The model raised, and your hooks of saved tensors are still on.
+# earns: 1 of 2
+# caught: hidden
+def activation_bytes(model, x):
+    kept = []
+    hooks = torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.detach()) or t.detach(), lambda t: t)
+    hooks.__enter__()
+    model(x)
+    hooks.__exit__()
+    own = {t.untyped_storage().data_ptr() for t in [*model.parameters(), *model.buffers()]}
+    sizes = {t.untyped_storage().data_ptr(): storage_bytes(t) for t in kept}
+    return sum(size for place, size in sizes.items() if place not in own)
+
+
+# %% wrong: counts what is alive after forward
+# says: Your count leaves out what a branch saved whose result is dropped.
+# earns: 1 of 2
+# caught: hidden
+def activation_bytes(model, x):
+    saved = {}
+
+    def pack(tensor):
+        packed = tensor.detach()
+        saved[tensor.untyped_storage().data_ptr()] = weakref.ref(packed), storage_bytes(tensor)
+        return packed
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        out = model(x)  # noqa: F841
+    own = {t.untyped_storage().data_ptr() for t in [*model.parameters(), *model.buffers()]}
+    return sum(size for place, (packed, size) in saved.items() if packed() is not None and place not in own)

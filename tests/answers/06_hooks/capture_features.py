@@ -996,3 +996,57 @@ def capture_features(model, names, *args, **kwargs):
     for handle in handles:
         handle.remove()
     return output, features
+
+
+# %% wrong: one dict for all calls
+# says: The second call of your function changed what the first one had returned
+# earns: 2 of 3
+# caught: hidden
+found = {}
+
+
+def capture_features(model, names, *args, **kwargs):
+    output, features = captured(model, names, args, kwargs)
+    found.clear()
+    found.update(features)
+    return output, found
+
+
+# %% wrong: a dict of the class, which is cleared by each call
+# says: The second call of your function changed what the first one had returned
+# earns: 2 of 3
+# caught: hidden
+class Extractor:
+    features = {}
+
+    def __init__(self, model, names):
+        modules = dict(model.named_modules(remove_duplicate=False))
+        layers = {name: modules[name] for name in names}
+        self.features.clear()
+        self.features.update({name: [] for name in names})
+        self.handles = [layer.register_forward_hook(storing(self.features[name])) for name, layer in layers.items()]
+
+    def __enter__(self):
+        return self.features
+
+    def __exit__(self, *error):
+        for handle in self.handles:
+            handle.remove()
+
+
+def capture_features(model, names, *args, **kwargs):
+    with Extractor(model, names) as features:
+        return model(*args, **kwargs), features
+
+
+# %% wrong: clones under inference_mode
+# says: The features are inference tensors
+# earns: 2 of 3
+# corner: caller's modes
+# caught: hidden
+def capture_features(model, names, *args, **kwargs):
+    def store(output):
+        with torch.inference_mode():
+            return output.clone()
+
+    return captured(model, names, args, kwargs, store=store)

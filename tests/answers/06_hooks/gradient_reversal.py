@@ -760,3 +760,58 @@ class Reverse(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         return grad.neg() * ctx.lambda_, None
+
+
+# %% wrong: keeps its last output as an attribute
+# says: The layer keeps a tensor of an earlier forward
+# earns: 2 of 3
+# caught: hidden
+class GradientReversal(nn.Module):
+    def __init__(self, lambda_=1.0):
+        super().__init__()
+        self.lambda_ = lambda_
+
+    def forward(self, x):
+        self.out = x.view_as(x)
+        if self.out.requires_grad:
+            self.out.register_hook(lambda grad: -self.lambda_ * grad)
+        return self.out
+
+
+# %% wrong: a buffer that takes tensors only
+# says: `layer.lambda_` could not be set to a number
+# earns: 2 of 3
+# corner: members
+# caught: hidden
+class Turned(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, lambda_):
+        ctx.save_for_backward(lambda_)
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return -ctx.saved_tensors[0] * grad, None
+
+
+class GradientReversal(nn.Module):
+    def __init__(self, lambda_=1.0):
+        super().__init__()
+        self.register_buffer("lambda_", torch.tensor(lambda_), persistent=False)
+
+    def forward(self, x):
+        return Turned.apply(x, self.lambda_)
+
+
+# %% wrong: a negative lambda_ counts as 0
+# says: lambda_ was changed, and the gradient does not follow.
+# earns: 2 of 3
+# caught: hidden
+class GradientReversal(nn.Module):
+    def __init__(self, lambda_=1.0):
+        super().__init__()
+        self.lambda_ = lambda_
+        self.register_full_backward_hook(lambda module, grads, _: (-max(module.lambda_, 0.0) * grads[0],))
+
+    def forward(self, x):
+        return x

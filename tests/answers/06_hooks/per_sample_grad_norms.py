@@ -808,3 +808,36 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     return sum(square_of(layer, a.float(), g.float()) for layer, (a, g) in ends.items()).sqrt().to(losses.dtype)
+
+
+# %% wrong: asks for the very class Linear
+# says: A layer of a class derived from nn.Linear also counts.
+# earns: 2 of 3
+# caught: hidden
+def per_sample_grad_norms(model, loss_fn, x, y):
+    kept = {}
+
+    def keep(layer, args, output):
+        kept[layer] = args[0].detach(), output
+
+    handles = [m.register_forward_hook(keep) for m in model.modules() if type(m) is nn.Linear and trained(m)]
+    losses = loss_fn(model(x), y)
+    for handle in handles:
+        handle.remove()
+    grads = torch.autograd.grad(losses.sum(), [output for _, output in kept.values()])
+    squares = torch.zeros_like(losses)
+    for (layer, (a, _)), g in zip(kept.items(), grads, strict=True):
+        squares += square_of(layer, a, g)
+    return squares.sqrt().detach()
+
+
+# %% wrong: runs the model in eval mode
+# says: The model was in training mode and must run in it
+# earns: 2 of 3
+# caught: hidden
+def per_sample_grad_norms(model, loss_fn, x, y):
+    was = model.training
+    model.eval()
+    ends, losses = ends_of(model, loss_fn, x, y)
+    model.train(was)
+    return sum(square_of(layer, a, g) for layer, (a, g) in ends.items()).to(losses.dtype).sqrt()

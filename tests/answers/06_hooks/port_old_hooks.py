@@ -777,3 +777,52 @@ def gradient_report(model, x, loss_fn):
         if layer.weight.grad is not None:
             report[name]["weight"] = layer.weight.grad.clone()
     return report
+
+
+# %% right: puts .grad back on the leaf modules only
+def gradient_report(model, x, loss_fn):
+    def backward(loss):
+        tensors = [p for layer in leaves_of(model).values() for p in layer.parameters()] + [x]
+        stash = [tensor.grad for tensor in tensors]
+        for tensor in tensors:
+            tensor.grad = None
+        loss.backward()
+        grads = {tensor: tensor.grad for tensor in tensors}
+        for tensor, grad in zip(tensors, stash, strict=True):
+            tensor.grad = grad
+        return grads
+
+    return reported(model, x, loss_fn, backward=backward)
+
+
+# %% wrong: takes .grad away first, and puts it back only if nothing raises
+# says: When the loss raised, the .grad of a parameter
+# earns: 2 of 3
+# caught: hidden
+def gradient_report(model, x, loss_fn):
+    tensors = [*model.parameters(), x]
+    stash = [tensor.grad for tensor in tensors]
+    for tensor in tensors:
+        tensor.grad = None
+
+    def backward(loss):
+        loss.backward()
+        return {tensor: tensor.grad for tensor in tensors}
+
+    report = reported(model, x, loss_fn, backward=backward)
+    for tensor, grad in zip(tensors, stash, strict=True):
+        tensor.grad = grad
+    return report
+
+
+# %% wrong: reports in eval mode
+# says: The model was in training mode and must run in it
+# earns: 2 of 3
+# caught: hidden
+def gradient_report(model, x, loss_fn):
+    was = model.training
+    model.eval()
+    try:
+        return reported(model, x, loss_fn)
+    finally:
+        model.train(was)

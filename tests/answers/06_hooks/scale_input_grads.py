@@ -604,3 +604,30 @@ def scale_input_grads(module, factor):
         return tuple(grad * factor if grad is not None and factor else grad for grad in grad_input)
 
     return module.register_full_backward_hook(hook)
+
+
+# %% wrong: scales in training mode only
+# says: In eval mode the gradient that the module passes back was not scaled
+# earns: 1 of 2
+# caught: hidden
+def scale_input_grads(module, factor):
+    def hook(module, grad_input, grad_output):
+        if not module.training:
+            return None
+        return tuple(None if grad is None else factor * grad for grad in grad_input)
+
+    return module.register_full_backward_hook(hook)
+
+
+# %% wrong: blends every floating input, also one that needs no gradient
+# says: An input that needs no gradient, here a mask with -inf, did not reach the module as it was
+# earns: 1 of 2
+# caught: hidden
+def scale_input_grads(module, factor):
+    def blend(module, args):
+        return tuple(
+            torch.lerp(arg.detach(), arg, factor) if torch.is_tensor(arg) and arg.is_floating_point() else arg
+            for arg in args
+        )
+
+    return module.register_forward_pre_hook(blend)

@@ -773,3 +773,45 @@ def attach_sgd(model, lr):
         p.grad = None
 
     return detaching([p.register_post_accumulate_grad_hook(hook) for p in model.parameters() if p.requires_grad])
+
+
+# %% wrong: clears everybody's hooks
+# says: A hook that isn't yours disappeared
+# earns: 1 of 2
+# caught: hidden
+def attach_sgd(model, lr):
+    def hook(p):
+        p.data -= lr * p.grad
+        p.grad = None
+
+    trained = [p for p in model.parameters() if p.requires_grad]
+    for p in trained:
+        p.register_post_accumulate_grad_hook(hook)
+    return lambda: [p._post_accumulate_grad_hooks.clear() for p in trained]
+
+
+# %% wrong: keeps each gradient for a report
+# says: Every .grad is None in time, and still more than two gradients were alive at the same time
+# earns: 1 of 2
+def attach_sgd(model, lr):
+    last = {}
+
+    def hook(p):
+        p.data -= lr * p.grad
+        last[p] = p.grad
+        p.grad = None
+
+    return detaching([p.register_post_accumulate_grad_hook(hook) for p in model.parameters() if p.requires_grad])
+
+
+# %% wrong: updates in training mode only
+# says: In eval mode too, each backward pass makes a step
+# earns: 1 of 2
+# caught: hidden
+def attach_sgd(model, lr):
+    def hook(p):
+        if model.training:
+            p.data -= lr * p.grad
+        p.grad = None
+
+    return detaching([p.register_post_accumulate_grad_hook(hook) for p in model.parameters() if p.requires_grad])
