@@ -85,6 +85,16 @@ def test_a_change_of_an_argument_is_named(change, given, words):
     assert f"Your code changed what the caller passed in: {words}. Work on a copy." in told
 
 
+def test_arguments_are_also_judged_after_a_call_that_was_to_raise():
+    def change_and_raise(x):
+        x.neg_()
+        raise ValueError("no")
+
+    seen = observe(change_and_raise, torch.ones(3)).raises(ValueError)
+    assert "what the caller passed in" in str(verdict(seen.leaves_arguments_alone))
+    assert "your code raised" in str(verdict(observe(change_and_raise, torch.ones(3)).leaves_arguments_alone)).lower()
+
+
 def test_a_missing_return_is_named():
     told = str(verdict(lambda: observe(lambda x: None, 1).returns(1)))
     assert "Nothing came back (None): is a `return` missing? (expected an int, got None)" in told

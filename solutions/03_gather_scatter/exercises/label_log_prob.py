@@ -8,8 +8,8 @@
 #
 # **Contract**
 #
-# - `out[...] = log_softmax(logits, over the last dimension)[..., labels[...]]` for any number of leading dimensions,
-#   including none: (C,) with a 0-d label gives a 0-d result.
+# - `out[...] = log_softmax(logits, over the last dimension)[..., labels[...]]` for any number of leading dimensions
+#   (sizes of 0 included), and for none: (C,) with a 0-d label gives a 0-d result.
 # - Logits as large as 1e4 must not overflow or underflow, whatever the other rows contain, and other classes may have a
 #   logit of -inf. The result may be off by the rounding of the logits themselves; at 1e4, neighbouring float32 numbers
 #   are 0.001 apart. Dtype and device are those of `logits`; the result is differentiable with respect to `logits`; the
@@ -209,22 +209,37 @@ with check("label-log-prob") as test:
         seen.returns(
             reference,
             mistake("The result has the dtype of the logits: {detail}.", stage="dtype"),
+            mistake(
+                "This is float32 precision in a float64 tensor: compute in the dtype of the logits.",
+                when=lambda seen: seen.looks_like(reference) and seen.value.dtype == torch.float64,
+            ),
             rtol=rtol,
             atol=0,
         )
 
+    test.hidden("300 classes in bfloat16")
+    some_logits = torch.arange(600).remainder(7).div(2).reshape(2, 300).to(torch.bfloat16)
+    observe(label_log_prob, some_logits, torch.tensor([257, 259])).returns(
+        reference,
+        mistake(
+            "Labels 257 and 259 were asked for. bfloat16 can't tell 257 from 256, so keep class numbers in int64.",
+            stage="value",
+        ),
+        rtol=3e-2,
+        atol=0,
+    )
+
     test.hidden("a class with logit -inf that is not the label")
     masked = torch.tensor([[0.5, -torch.inf, 1.0], [-torch.inf, -torch.inf, 2.0]], requires_grad=True)
     seen = observe(label_log_prob, masked, torch.tensor([0, 2]))
-    seen.returns(
-        reference,
-        mistake(
-            "One-hot times log-probabilities multiplies 0 by -inf where a class is masked: nan. "
-            "Pick the value instead of summing products.",
-            when=lambda seen: seen.value.isnan().all(),
-        ),
-        because="A class of logit -inf has probability 0, and the other classes share the whole.",
+    products = mistake(
+        "One-hot times log-probabilities multiplies 0 by -inf where a class is masked: nan. "
+        "Pick the value instead of summing products.",
+        when=lambda seen: seen.value.isnan().all(),
     )
+    whole = "A class of logit -inf has probability 0, and the other classes share the whole."
+    seen.returns(reference, products, because=whole)
+    observe(label_log_prob, masked.detach().half(), torch.tensor([0, 2])).returns(reference, products, because=whole)
     detached = mistake("No gradient reaches the logits.", when=lambda seen: not seen.noted.tracked)
     normaliser = mistake(
         "The gradient flows through the logit of the label only. The normaliser (logsumexp) depends on all logits: "
@@ -253,10 +268,10 @@ with check("label-log-prob") as test:
         "A label that does not exist raised another kind of exception: raise IndexError, RuntimeError or ValueError.",
         raises=".",
     )
-    for label in (-1, -100, 3, 5):
+    for label in (-1, -100, 3, 5, 255, 2**32 + 1):
         skipped = mistake(
             f"Label {label} was accepted and gives 0, as where cross_entropy skips it (ignore_index); it must raise.",
-            when=lambda seen: seen.args[1][1] == -100 and seen.value[1] == 0,
+            when=lambda seen: seen.args[1][1] in (-100, 255) and seen.value[1] == 0,
         )
         wrapped = mistake(
             f"Label {label} was accepted: ordinary indexing counts negative labels from the end and "
@@ -270,6 +285,9 @@ with check("label-log-prob") as test:
             ValueError,
             because=f"Label {label} was accepted, and it must raise.",
             mistakes=[skipped, wrapped, wrong_kind],
+        )
+        seen.leaves_arguments_alone(
+            because="What you change and put back stays changed when the call raises. Work on a copy of labels."
         )
 
     test.hidden("the gradient: one-hot minus softmax, times the incoming gradient")

@@ -13,7 +13,8 @@
 # - Padding (positions >= length) never affects the result, in value or gradient; it may contain nan or inf. Only the
 #   chosen step gets a gradient.
 # - `lengths` is int64 or int32 and is not changed. A length above T or below 0 raises IndexError, RuntimeError or
-#   ValueError. `h` is floating point, and its dtype is kept. T may be 0 (then all lengths are 0), and so may B.
+#   ValueError. `h` is floating point, and its dtype is kept. T may be 0 (then all lengths are 0), and so may B; D is at
+#   least 1.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -173,9 +174,14 @@ with check("last-valid-step") as test:
 
     test.hidden("float64 and bfloat16, and h that is not contiguous")
     for dtype in (torch.float64, torch.bfloat16):
-        some_h = torch.randn(4, 3, 5, generator=g, dtype=torch.float64).to(dtype).permute(1, 2, 0)
+        some_h = torch.randn(4, 5, 3, generator=g, dtype=torch.float64).to(dtype).permute(2, 1, 0)
         observe(last_step, some_h, torch.tensor([5, 0, 4])).returns(
-            reference, mistake("The result has the dtype of h: {detail}.", stage="dtype")
+            reference,
+            mistake("The result has the dtype of h: {detail}.", stage="dtype"),
+            mistake(
+                "A view needs memory in the right order, which a transposed tensor has not: use flatten or reshape.",
+                raises="view",
+            ),
         )
 
     test.hidden("inf in the padding, nan and inf in a chosen step")
@@ -223,6 +229,9 @@ with check("last-valid-step") as test:
             because=f"Length {length} must raise (clamping or wrapping hides a data error).",
             mistakes=[wrong_kind],
         )
+        seen.leaves_arguments_alone(
+            because="What you change and put back stays changed when the call raises. Work on a copy of lengths."
+        )
 
     test.hidden("a length of 1 where there is no step")
     observe(last_step, torch.empty(2, 0, 3), torch.tensor([0, 1])).raises(
@@ -231,6 +240,18 @@ with check("last-valid-step") as test:
         ValueError,
         because="Where T is 0, a length of 1 is above T and must raise: check the lengths before you return.",
     )
+
+    def first_result_stays(answer, first, second, lengths):
+        """Call it twice with outputs of one shape, and see whether the first result stays as it was."""
+        result = answer(first, lengths)
+        before = result.clone()
+        answer(second, lengths)
+        return result.equal(before)
+
+    test.hidden("the result of one call after the next call")
+    some_h = torch.randn(3, 4, 2, generator=g)
+    seen = observe_scenario(first_result_stays, last_step, some_h, some_h + 1, torch.tensor([2, 4, 1]))
+    seen.that(seen.value, "A second call was made, and the first result changed. Create a new tensor in each call.")
 
     test.hidden("only the chosen step gets a gradient, whatever the padding holds")
     some_h = torch.randn(4, 5, 3, generator=g)
@@ -247,4 +268,14 @@ with check("last-valid-step") as test:
             because="The gradient must flow to the chosen step: {detail}",
         )
         some_h = some_h.detach()
+
+    test.hidden("300 steps in bfloat16")
+    some_h = torch.rand(2, 300, 2, generator=g).add(1).to(torch.bfloat16)
+    observe(last_step, some_h, torch.tensor([258, 259])).returns(
+        reference,
+        mistake(
+            "Steps 257 and 258 were asked for. bfloat16 can't tell 257 from 256, so keep positions in int64.",
+            stage="value",
+        ),
+    )
     ### END HIDDEN TESTS

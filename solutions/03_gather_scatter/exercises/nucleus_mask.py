@@ -16,9 +16,9 @@
 # - If the rounding of the dtype that you add in decides whether a sum is below p, or the rounding of softmax whether
 #   two probabilities are equal, either answer is accepted. It is better to add in float32: in bfloat16 the sum over a
 #   long tail of tokens is off by far more.
-# - `logits` is (..., V) and may contain -inf, but every row has a finite logit. The mask has the same shape, in the
-#   order of the *tokens* (`mask[..., v]` belongs to `logits[..., v]`). It is bool, on the device of `logits`, and has
-#   no graph. `logits` is not changed.
+# - `logits` is (..., V), and leading sizes may be 0. It may contain -inf, but every row has a finite logit. The mask
+#   has the same shape, in the order of the *tokens* (`mask[..., v]` belongs to `logits[..., v]`). It is bool, on the
+#   device of `logits`, and has no graph. `logits` is not changed.
 # - A p outside (0, 1] raises ValueError; nan counts as outside.
 #
 # <details><summary>Hint 1</summary>
@@ -209,6 +209,16 @@ with check("nucleus-mask") as test:
         ),
     )
 
+    test.hidden("finite logits far below zero beside -inf")
+    observe(nucleus_mask, torch.tensor([-2e30, -1e30, -torch.inf]), 0.5).returns(
+        torch.tensor([False, True, False]),
+        mistake(
+            "A number in place of -inf can be larger than a finite logit, and a lower bound on the logits makes "
+            "different ones equal. softmax accepts -inf as it is.",
+            stage="value",
+        ),
+    )
+
     test.hidden("p = 1 keeps all that is possible, a tiny p keeps the best token")
     allowed = mistake("p = 1 is allowed, and every token that is possible is kept: {detail}.", stage="raised")
     observe(nucleus_mask, two_rows[:, :4], 1.0).returns(torch.ones(2, 4, dtype=torch.bool), allowed)
@@ -222,6 +232,25 @@ with check("nucleus-mask") as test:
             "The tokens before it already have the whole probability, 1, and that is not less than p: a logit of -inf "
             "is dropped, with p = 1 too.",
             gives=torch.ones(3, dtype=torch.bool),
+        ),
+    )
+
+    test.hidden("300 equal logits in bfloat16, p = 1")
+    observe(nucleus_mask, torch.zeros(300, dtype=torch.bfloat16), 1.0).returns(
+        torch.ones(300, dtype=torch.bool),
+        mistake(
+            "With p = 1 all 300 tokens are kept, and some are missing. bfloat16 can't tell 299 from 300, so keep "
+            "ranks and their number in int64.",
+            when=lambda seen: 250 < seen.value.sum() < 300,
+        ),
+    )
+
+    test.hidden("a vocabulary of 3000 tokens")
+    observe(nucleus_mask, torch.zeros(3000), 0.9001).returns(
+        torch.arange(3000) <= 2700,
+        mistake(
+            "Every token of the vocabulary can be kept, however many that are: here 2701 of 3000 equal ones.",
+            when=lambda seen: seen.value.sum() < 2690,
         ),
     )
 
@@ -265,13 +294,21 @@ with check("nucleus-mask") as test:
             seen.looks_like(elsewhere(dim, last)) for dim in range(seen.args[0].dim() - 1) for last in (dim, -1)
         ),
     }
+    by_view = "A view needs memory in the right order, which a transposed tensor has not: use flatten or reshape."
+    below = (
+        "A row has no token left, because exp underflows far below the largest logit of the batch. Subtract from each "
+        "row its own largest logit, as softmax does."
+    )
+    mistakes[by_view] = "view"
+    mistakes[below] = lambda seen: seen.args[0].min() < -150 and not seen.value.any(-1).all()
     some_logits = {
         "a vocabulary of one token": torch.randn(3, 1, generator=g),
         "three dimensions": torch.randn(2, 3, 5, generator=g) * 2,
         "as many rows as tokens": torch.randn(5, 5, generator=g) * 2,
         "an empty batch": torch.empty(0, 5),
-        "logits that are not contiguous": (torch.randn(6, 4, generator=g) * 2).t(),
+        "logits that are not contiguous": (torch.randn(5, 4, 3, generator=g) * 2).permute(2, 1, 0),
         "float64": torch.randn(4, 6, generator=g, dtype=torch.float64) * 2,
+        "a row 200 below the other": two_rows - torch.tensor([[0.0], [200.0]]),
     }
     corner.each({idea: (logits, 0.75) for idea, logits in some_logits.items()}, *known(mistakes))
 
@@ -285,6 +322,17 @@ with check("nucleus-mask") as test:
     seen.returns(reference)
     seen.is_untracked()
     seen.leaves_arguments_alone()
+
+    def first_result_stays(answer, first, second, p):
+        """Call it twice with logits of one shape, and see whether the first result stays as it was."""
+        result = answer(first, p)
+        before = result.clone()
+        answer(second, p)
+        return result.equal(before)
+
+    test.hidden("the mask of one call after the next call")
+    seen = observe_scenario(first_result_stays, nucleus_mask, two_rows, two_rows.flip(0), 0.7)
+    seen.that(seen.value, "A second call was made, and the first result changed. Create a new tensor in each call.")
 
     corner.keeps_device(torch.empty(2, 5, dtype=torch.bool), torch.empty(2, 5), 0.5)
     ### END HIDDEN TESTS

@@ -249,6 +249,8 @@ with check("one-hot-scatter") as test:
         (-1, None),
         (3, None),
         (-100, None),
+        (255, None),
+        (2**32 + 1, None),  # which int32 takes for 1
         (9, None),
         (-2, -1),
         (3, -1),
@@ -257,7 +259,9 @@ with check("one-hot-scatter") as test:
         (-1, 0),
         (-100, 0),
     ):
-        seen = observe(soft_targets, torch.tensor([0, label, 2]), 3, ignore_index=ignored)
+        seen = observe(
+            soft_targets, torch.tensor([0, label, 2 if ignored is None else ignored]), 3, ignore_index=ignored
+        )
         seen.raises(
             IndexError,
             RuntimeError,
@@ -266,4 +270,18 @@ with check("one-hot-scatter") as test:
             "only ignore_index may be outside.",
             mistakes=[wrong_kind],
         )
+        seen.leaves_arguments_alone(
+            because="What you change and put back stays changed when the call raises. Work on a copy of labels."
+        )
+
+    def first_result_stays(answer, first, second):
+        """Call it twice with labels of one shape, and see whether the first result stays as it was."""
+        result = answer(first, 4)
+        before = result.clone()
+        answer(second, 4)
+        return result.equal(before)
+
+    test.hidden("the targets of one call after the next call")
+    seen = observe_scenario(first_result_stays, soft_targets, torch.tensor([2, 0, 1]), torch.tensor([1, 3, 2]))
+    seen.that(seen.value, "A second call was made, and the first result changed. Create a new tensor in each call.")
     ### END HIDDEN TESTS

@@ -179,6 +179,30 @@ with check("weighted-histogram") as test:
             reference, *known(mistakes)
         )
 
+    test.hidden("300 bins in bfloat16")
+    some_weights = torch.tensor([2.0, 1, 4, 9], dtype=torch.bfloat16)
+    observe(weighted_histogram, torch.tensor([257, 3, 299, 257]), some_weights, 300).returns(
+        reference,
+        mistake(
+            "There are weights in bin 257. bfloat16 can't tell 257 from 256, so keep bin numbers in int64.",
+            stage="value",
+        ),
+    )
+
+    def first_result_stays(answer, bins, first, second, n):
+        """Call it twice with weights of one shape, and see whether the first result stays as it was."""
+        result = answer(bins, first, n)
+        before = result.clone()
+        answer(bins, second, n)
+        return result.equal(before)
+
+    test.hidden("the sums of one call after the next call")
+    some_weights = torch.tensor([2.0, 1, 4, 9])
+    seen = observe_scenario(
+        first_result_stays, weighted_histogram, torch.tensor([1, 1, 0, 1]), some_weights, some_weights + 1, 3
+    )
+    seen.that(seen.value, "A second call was made, and the first result changed. Create a new tensor in each call.")
+
     test.hidden("integers are summed as integers, large ones too; float64 keeps its precision")
     for some_weights in (torch.tensor([2**24, 1, 2, 2**53 + 1]), torch.tensor([1.0, 1e-9, 0.5, 3.0]).double()):
         observe(weighted_histogram, torch.tensor([1, 1, 1, 0]), some_weights, 2).returns(

@@ -117,6 +117,7 @@ class Seen:
     story: str = ""  # of a scenario: what it does, in words
     names: tuple[str, ...] = ()  # of a scenario: the names of its parameters
     _naming: bool = False  # while a mistake is looked for
+    _refused: bool = False  # it raised, as it was to
 
     # ------------------------------------------------ what was seen
 
@@ -199,6 +200,7 @@ class Seen:
         raised = self.noted.raised
         self._must_be_solved()
         if raised is not None and set(names) & set(raised["types"]):
+            self._refused = True
             return self
         must = f"this must raise {' or '.join(names)}"
         came = f"it raised {self.error_text}" if raised else f"it returned {show(self.noted.result)}"
@@ -206,8 +208,12 @@ class Seen:
         return self
 
     def leaves_arguments_alone(self, *mistakes: Mistake, because: str = "") -> Seen:
-        """Judge that no argument was changed: values, shape, strides, dtype, requires_grad."""
-        self._must_have_returned(mistakes)
+        """Judge that no argument was changed: values, shape, strides, dtype, requires_grad.
+
+        After `raises`, this is judged of the call that raised.
+        """
+        if not self._refused:
+            self._must_have_returned(mistakes)
         before = [arg for arg in (*self.args, *self.kwargs.values()) if not is_answer(arg)]
         for old, (name, new) in zip(before, self.noted.arguments.items(), strict=True):
             if _changed(old, new):

@@ -59,6 +59,7 @@ def needs(names: Collection[str], answer: Callable[..., Tensor], *args: object) 
     To depend on an operation is not enough for that: `made + 0 * asked` and `made + asked - asked` stay as they are.
     """
     plain = answer(*args)
+    plain = plain.clone() if isinstance(plain, Tensor) else plain  # both calls may return the same memory
     try:
         with _Changing(names):
             return not torch.equal(plain, answer(*args))

@@ -391,3 +391,33 @@ def count_writers(index, dim, shape):
 def count_writers(index, dim, shape):
     count = index.new_zeros(shape)
     return count.scatter_(dim, index, count.gather(dim, index) + 1)
+
+
+# %% wrong: counts in bfloat16, converted back
+# says: A small dtype cannot hold a large count
+# earns: 1 of 2
+# caught: hidden
+def count_writers(index, dim, shape):
+    index = index.long()
+    ones = torch.ones(index.shape, dtype=torch.bfloat16)
+    return torch.zeros(shape, dtype=torch.bfloat16).scatter_add_(dim, index, ones).long()
+
+
+# %% wrong: counts in float16, converted back
+# says: A small dtype cannot hold a large count
+# earns: 1 of 2
+# caught: hidden
+def count_writers(index, dim, shape):
+    index = index.long()
+    ones = torch.ones(index.shape, dtype=torch.float16)
+    return torch.zeros(shape, dtype=torch.float16).scatter_add_(dim, index, ones).long()
+
+
+# %% wrong: counts in int16, converted back
+# says: A small dtype cannot hold a large count
+# earns: 1 of 2
+# caught: hidden
+def count_writers(index, dim, shape):
+    index = index.long()
+    ones = torch.ones(index.shape, dtype=torch.int16)
+    return torch.zeros(shape, dtype=torch.int16).scatter_add_(dim, index, ones).long()

@@ -420,3 +420,63 @@ def label_log_prob(logits, labels):
     shifted = logits - (logits.max() if logits.numel() else 0)
     log_probs = shifted - shifted.exp().sum(-1, keepdim=True).log()
     return log_probs.gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
+
+
+# %% wrong: positions in the dtype of the logits
+# says: bfloat16 can't tell 257 from 256
+# earns: 1 of 2
+# caught: hidden
+def label_log_prob(logits, labels):
+    C = logits.shape[-1]
+    y = labels.long().unsqueeze(-1)
+    if ((y < 0) | (y >= C)).any():
+        raise IndexError("label out of range")
+    hit = torch.arange(C, device=logits.device, dtype=logits.dtype) == y
+    return torch.where(hit, logits.log_softmax(-1), 0).sum(-1)
+
+
+# %% wrong: cross entropy that ignores 255
+# says: Label 255 was accepted and gives 0
+# earns: 1 of 2
+# caught: hidden
+def label_log_prob(logits, labels):
+    rows = logits.reshape(-1, logits.shape[-1])
+    loss = F.cross_entropy(rows, labels.flatten().long(), reduction="none", ignore_index=255)
+    return -loss.reshape(labels.shape)
+
+
+# %% wrong: labels in int32
+# says: Label 4294967297 was accepted
+# earns: 1 of 2
+# caught: hidden
+def label_log_prob(logits, labels):
+    return logits.log_softmax(-1).gather(-1, labels.int().long().unsqueeze(-1)).squeeze(-1)
+
+
+# %% wrong: -1e30 in place of -inf, times one-hot
+# says: multiplies 0 by -inf where a class is masked
+# earns: 1 of 2
+# caught: hidden
+def label_log_prob(logits, labels):
+    one_hot = torch.zeros_like(logits).scatter(-1, labels.long().unsqueeze(-1), 1)
+    return (logits.log_softmax(-1).nan_to_num(neginf=-1e30) * one_hot).sum(-1)
+
+
+# %% wrong: gives the caller's labels another dimension, and takes it back
+# says: What you change and put back stays changed when the call raises
+# earns: 1 of 2
+# caught: hidden
+def label_log_prob(logits, labels):
+    labels.unsqueeze_(-1)
+    picked = logits.log_softmax(-1).gather(-1, labels.to(torch.int64, copy=True))
+    labels.squeeze_(-1)
+    return picked.squeeze(-1)
+
+
+# %% wrong: computes in float32
+# says: This is float32 precision in a float64 tensor
+# earns: 1 of 2
+# caught: hidden
+def label_log_prob(logits, labels):
+    log_probs = logits.float().log_softmax(-1)
+    return log_probs.gather(-1, labels.long().unsqueeze(-1)).squeeze(-1).to(logits.dtype)

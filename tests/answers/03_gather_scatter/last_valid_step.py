@@ -485,3 +485,63 @@ def last_step(h, lengths):
         raise IndexError("length")
     steps = torch.arange(1, T + 1, device=h.device)
     return h.masked_fill((steps != lengths[:, None])[..., None], 0).sum(1)
+
+
+# %% wrong: flattens h by view
+# says: A view needs memory in the right order
+# earns: 2 of 3
+# caught: hidden
+def last_step(h, lengths):
+    B, T, D = h.shape
+    if ((lengths < 0) | (lengths > T)).any():
+        raise ValueError("length")
+    if T == 0:
+        return h.new_zeros(B, D)
+    rows = torch.arange(B) * T + (lengths.long() - 1).clamp(min=0)
+    return h.view(B * T, D)[rows].masked_fill((lengths == 0)[:, None], 0)
+
+
+# %% wrong: positions in the dtype of h
+# says: bfloat16 can't tell 257 from 256
+# earns: 2 of 3
+# caught: hidden
+def last_step(h, lengths):
+    if ((lengths < 0) | (lengths > h.shape[1])).any():
+        raise ValueError("length")
+    chosen = torch.arange(h.shape[1]).to(h) == (lengths[:, None] - 1)
+    return torch.where(chosen[..., None], h, 0).sum(1)
+
+
+# %% wrong: counts down in the caller's lengths, and up again
+# says: What you change and put back stays changed when the call raises
+# earns: 2 of 3
+# caught: hidden
+def last_step(h, lengths):
+    B, T, D = h.shape
+    empty = lengths == 0
+    if T == 0:
+        if not empty.all():
+            raise IndexError("length")
+        return h.new_zeros(B, D)
+    lengths -= 1
+    index = lengths.masked_fill(empty, 0).long()[:, None, None].expand(B, 1, D)
+    picked = h.gather(1, index).squeeze(1)
+    lengths += 1
+    return picked.masked_fill(empty[:, None], 0)
+
+
+# %% wrong: one result for all calls of a shape
+# says: the first result changed
+# earns: 2 of 3
+# caught: hidden
+STEPS = {}
+
+
+def last_step(h, lengths):
+    B, T, D = h.shape
+    padded = F.pad(h, (0, 0, 1, 0))
+    index = lengths.long()[:, None, None].expand(B, 1, D)
+    if h.requires_grad:
+        return padded.gather(1, index).squeeze(1)
+    out = STEPS.setdefault((B, D, h.dtype), h.new_empty(B, 1, D))
+    return torch.gather(padded, 1, index, out=out).squeeze(1)

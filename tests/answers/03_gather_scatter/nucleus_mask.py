@@ -601,3 +601,89 @@ def nucleus_mask(logits, p):
     probs, order = torch.sort(torch.softmax(logits.detach(), dim=-1), dim=-1, descending=True, stable=True)
     mask = torch.cumsum(probs, dim=-1) - probs > p
     return ~torch.zeros_like(mask).scatter(-1, order, mask)
+
+
+# %% wrong: subtracts the largest logit of the whole batch
+# says: A row has no token left, because exp underflows
+# earns: 3 of 4
+# caught: hidden
+def nucleus_mask(logits, p):
+    checked(p)
+    x = logits.detach().float()
+    e = (x - (x.max() if x.numel() else 0)).exp()
+    probs, order = (e / e.sum(-1, keepdim=True)).sort(dim=-1, descending=True, stable=True)
+    return torch.zeros_like(order, dtype=torch.bool).scatter(-1, order, probs.cumsum(-1) - probs < p)
+
+
+# %% wrong: only the best 1024 tokens
+# says: Every token of the vocabulary can be kept
+# earns: 3 of 4
+# caught: hidden
+def nucleus_mask(logits, p):
+    checked(p)
+    probs, order = logits.detach().softmax(-1, dtype=torch.float32).sort(dim=-1, descending=True, stable=True)
+    probs, order = probs[..., :1024], order[..., :1024]
+    mask = torch.zeros_like(logits, dtype=torch.bool)
+    return mask.scatter(-1, order, probs.cumsum(-1) - probs < p)
+
+
+# %% wrong: -1e9 in place of -inf
+# says: A number in place of -inf can be larger than a finite logit
+# earns: 3 of 4
+# caught: hidden
+def nucleus_mask(logits, p):
+    checked(p)
+    x = logits.detach().float().nan_to_num(neginf=-1e9)
+    probs, order = x.softmax(-1).sort(dim=-1, descending=True, stable=True)
+    return torch.zeros_like(order, dtype=torch.bool).scatter(-1, order, probs.cumsum(-1) - probs < p)
+
+
+# %% wrong: no logit below -1e4
+# says: A number in place of -inf can be larger than a finite logit
+# earns: 3 of 4
+# caught: hidden
+def nucleus_mask(logits, p):
+    checked(p)
+    probs, order = logits.detach().clamp(min=-1e4).softmax(-1).sort(dim=-1, descending=True, stable=True)
+    return torch.zeros_like(order, dtype=torch.bool).scatter(-1, order, probs.cumsum(-1) - probs < p)
+
+
+# %% wrong: flattens the leading dimensions by view
+# says: A view needs memory in the right order
+# earns: 3 of 4
+# caught: hidden
+def nucleus_mask(logits, p):
+    checked(p)
+    rows = logits.detach().view(-1, logits.shape[-1])
+    probs, order = rows.softmax(-1).sort(dim=-1, descending=True, stable=True)
+    keep = probs.cumsum(-1) - probs < p
+    return torch.zeros_like(keep).scatter(1, order, keep).view(logits.shape)
+
+
+# %% wrong: ranks in the dtype of the logits
+# says: bfloat16 can't tell 299 from 300
+# earns: 3 of 4
+# caught: hidden
+def nucleus_mask(logits, p):
+    checked(p)
+    x = logits.detach()
+    probs, order = x.softmax(-1, dtype=torch.promote_types(x.dtype, torch.float32)).sort(
+        dim=-1, descending=True, stable=True
+    )
+    kept = (probs.cumsum(-1) - probs < p).sum(-1, keepdim=True)
+    ranks = torch.arange(x.shape[-1], device=x.device).to(x.dtype)
+    return torch.zeros_like(x).scatter(-1, order, ranks.expand_as(x)) < kept
+
+
+# %% wrong: one mask for all calls of a shape
+# says: the first result changed
+# earns: 3 of 4
+# caught: hidden
+MASKS = {}
+
+
+def nucleus_mask(logits, p):
+    checked(p)
+    probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
+    mask = MASKS.setdefault((logits.shape, logits.device), torch.zeros_like(logits, dtype=torch.bool))
+    return mask.scatter_(-1, order, probs.cumsum(-1) - probs < p)

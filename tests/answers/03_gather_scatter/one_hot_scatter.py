@@ -461,3 +461,59 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
     asked, again = zeros.scatter(-1, index, 1.0), zeros.scatter(-1, index, 1.0)
     rows = (torch.arange(num_classes, device=labels.device) == index).to(dtype) * (1 - smooth) + smooth / num_classes
     return (rows + asked - again).masked_fill(ignored.unsqueeze(-1), 0)
+
+
+# %% wrong: 255 is ignored where there is no ignore_index
+# says: Label 255 was accepted
+# earns: 1 of 2
+# caught: hidden
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    ignored = labels == (255 if ignore_index is None else ignore_index)
+    spread = smooth / num_classes
+    out = torch.full((*labels.shape, num_classes), spread, dtype=dtype, device=labels.device)
+    out.scatter_(-1, labels.masked_fill(ignored, 0).unsqueeze(-1), 1 - smooth + spread)
+    return out.masked_fill(ignored.unsqueeze(-1), 0)
+
+
+# %% wrong: labels in int32
+# says: Label 4294967297 was accepted
+# earns: 1 of 2
+# caught: hidden
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    labels = labels.int().long()
+    ignored = torch.zeros_like(labels, dtype=torch.bool) if ignore_index is None else labels == ignore_index
+    spread = smooth / num_classes
+    out = torch.full((*labels.shape, num_classes), spread, dtype=dtype, device=labels.device)
+    out.scatter_(-1, labels.masked_fill(ignored, 0).unsqueeze(-1), 1 - smooth + spread)
+    return out.masked_fill(ignored.unsqueeze(-1), 0)
+
+
+# %% wrong: overwrites the ignored labels, and puts them back
+# says: What you change and put back stays changed when the call raises
+# earns: 1 of 2
+# caught: hidden
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    ignored = torch.zeros_like(labels, dtype=torch.bool) if ignore_index is None else labels == ignore_index
+    spread = smooth / num_classes
+    out = torch.full((*labels.shape, num_classes), spread, dtype=dtype, device=labels.device)
+    labels[ignored] = 0
+    out.scatter_(-1, labels.unsqueeze(-1), 1 - smooth + spread)
+    if ignore_index is not None:
+        labels[ignored] = ignore_index
+    return out.masked_fill(ignored.unsqueeze(-1), 0)
+
+
+# %% wrong: one result for all calls of a shape
+# says: the first result changed
+# earns: 1 of 2
+# caught: hidden
+TARGETS = {}
+
+
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    ignored = torch.zeros_like(labels, dtype=torch.bool) if ignore_index is None else labels == ignore_index
+    spread = smooth / num_classes
+    fresh = torch.empty(*labels.shape, num_classes, dtype=dtype, device=labels.device)
+    out = TARGETS.setdefault((fresh.shape, dtype, labels.device), fresh).fill_(spread)
+    out.scatter_(-1, labels.masked_fill(ignored, 0).unsqueeze(-1), 1 - smooth + spread)
+    return out.masked_fill_(ignored.unsqueeze(-1), 0)

@@ -522,7 +522,7 @@ def segment_mean(values, segment, num_segments):
 
 
 # %% wrong: counts in the dtype of the values
-# says: The rows of a segment were counted in half precision
+# says: in a dtype that can't hold their number
 # earns: 2 of 3
 # corner: half precision
 # caught: hidden
@@ -675,3 +675,64 @@ def segment_mean(values, segment, num_segments):
     sums = torch.sparse.mm(torch.sparse_coo_tensor(places, ones, (num_segments, count)), flat)
     sizes = torch.bincount(segment, minlength=num_segments).clamp(min=1)
     return (sums / sizes[:, None]).to(values.dtype).reshape(num_segments, *values.shape[1:])
+
+
+# %% right: counted in half precision by scatter_add, which adds in float32 on the CPU and rounds once
+def segment_mean(values, segment, num_segments):
+    wide = values.to(torch.promote_types(values.dtype, torch.float32))
+    sums = wide.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, wide)
+    sizes = values.new_zeros(num_segments).scatter_add(0, segment, values.new_ones(len(values))).clamp(min=1)
+    return (sums / sizes.to(wide.dtype).reshape(-1, *[1] * (values.dim() - 1))).to(values.dtype)
+
+
+# %% wrong: counts in int16
+# says: in a dtype that can't hold their number
+# earns: 2 of 3
+# caught: hidden
+def segment_mean(values, segment, num_segments):
+    wide = values.to(torch.promote_types(values.dtype, torch.float32))
+    sums = wide.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, wide)
+    sizes = torch.zeros(num_segments, dtype=torch.int16, device=values.device)
+    sizes = sizes.index_add(0, segment, torch.ones_like(segment, dtype=torch.int16)).clamp(min=1)
+    return (sums / sizes.reshape(-1, *[1] * (values.dim() - 1))).to(values.dtype)
+
+
+# %% wrong: counts in uint8
+# says: in a dtype that can't hold their number
+# earns: 2 of 3
+# caught: hidden
+def segment_mean(values, segment, num_segments):
+    wide = values.to(torch.promote_types(values.dtype, torch.float32))
+    sums = wide.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, wide)
+    sizes = torch.zeros(num_segments, dtype=torch.uint8, device=values.device)
+    sizes = sizes.index_add(0, segment, torch.ones_like(segment, dtype=torch.uint8)).clamp(min=1)
+    return (sums / sizes.reshape(-1, *[1] * (values.dim() - 1))).to(values.dtype)
+
+
+# %% wrong: segment numbers in the dtype of the values
+# says: bfloat16 can't tell 257 from 256
+# earns: 2 of 3
+# caught: hidden
+def segment_mean(values, segment, num_segments):
+    if ((segment < 0) | (segment >= num_segments)).any():
+        raise IndexError("segment")
+    numbers = torch.arange(num_segments, device=values.device).to(values.dtype)
+    mine = (numbers[:, None] == segment).reshape(num_segments, len(values), *[1] * (values.dim() - 1))
+    wide = values.to(torch.promote_types(values.dtype, torch.float32))
+    return (torch.where(mine, wide, 0).sum(1) / mine.sum(1).clamp(min=1)).to(values.dtype)
+
+
+# %% wrong: one tensor of sums for all calls of a shape
+# says: the first result changed
+# earns: 2 of 3
+# caught: hidden
+SUMS = {}
+
+
+def segment_mean(values, segment, num_segments):
+    sizes = torch.bincount(segment, minlength=num_segments).clamp(min=1).reshape(-1, *[1] * (values.dim() - 1))
+    zeros = values.new_zeros(num_segments, *values.shape[1:])
+    if values.requires_grad:
+        return zeros.index_add(0, segment, values) / sizes
+    sums = SUMS.setdefault((zeros.shape, zeros.dtype, zeros.device), zeros).zero_()
+    return sums.index_add_(0, segment, values).div_(sizes)

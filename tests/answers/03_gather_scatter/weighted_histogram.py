@@ -369,3 +369,28 @@ def weighted_histogram(bins, weights, n):
 
     warnings.warn("this way of counting is deprecated", DeprecationWarning)
     return weights.new_zeros(n).index_add(0, bins.flatten(), weights.flatten())
+
+
+# %% wrong: bin numbers in the dtype of the weights
+# says: bfloat16 can't tell 257 from 256
+# earns: 1 of 2
+# caught: hidden
+def weighted_histogram(bins, weights, n):
+    if ((bins < 0) | (bins >= n)).any():
+        raise ValueError("bin")
+    numbers = torch.arange(n, device=weights.device).to(weights.dtype)
+    return torch.where(bins.reshape(-1, 1) == numbers, weights.reshape(-1, 1), 0).sum(0, dtype=weights.dtype)
+
+
+# %% wrong: one histogram for all calls of a size
+# says: the first result changed
+# earns: 1 of 2
+# caught: hidden
+SUMS = {}
+
+
+def weighted_histogram(bins, weights, n):
+    if weights.requires_grad:
+        return weights.new_zeros(n).index_add(0, bins.flatten(), weights.flatten())
+    h = SUMS.setdefault((n, weights.dtype, weights.device), weights.new_zeros(n)).zero_()
+    return h.index_add_(0, bins.flatten(), weights.flatten())
