@@ -12,12 +12,12 @@
 # - `train_accumulated` makes one optimizer step per group of `accum` consecutive micro-batches (all of equal size). A
 #   last, shorter group also gets a step.
 # - The gradient of a group is that of the MEAN of its micro-batch losses. It is clipped to `max_norm` by the norm of
-#   the whole gradient, over all parameter groups of the optimizer together, which contain all parameters of the model.
-#   Gradients left over from before the call do not leak in.
-# - You may compute a group in any number of forward and backward passes.
+#   the whole gradient, over all parameter groups of the optimizer together, which contain exactly the parameters of the
+#   model. A gradient may be 0. Gradients left over from before the call do not leak in.
+# - `loss_fn` is a mean over its samples, so you may compute a group in any number of forward and backward passes.
 # - It returns a list with one float per step: the true (unscaled) norm before clipping.
 # - With the scaler enabled or disabled the weights are the same up to rounding. Forward pass and loss run under
-#   `autocast()`.
+#   `autocast()`, called anew for every region.
 # - With an enabled scaler, a group whose gradients overflow is skipped, the scale shrinks and training goes on; its
 #   norm is reported as inf or nan.
 #
@@ -125,12 +125,27 @@ def small_net():
     return net
 
 
-def data(count, broken=None):
-    """Micro-batches of four samples; in the broken one the targets are so large that gradients overflow."""
+class OnlyOnce(torch.autocast):
+    """A region that can be entered once, as those of a generator are."""
+
+    used = False
+
+    def __enter__(self):
+        if self.used:
+            raise RuntimeError("what autocast() returned was entered twice")
+        self.used = True
+        return super().__enter__()
+
+
+def data(count, broken=None, reached=0):
+    """Micro-batches of four samples; in the broken one the targets are so large that gradients overflow; in the first
+    ones, as many as are `reached`, the targets are what the net gives.
+    """
     pairs = []
     for k in range(count):
         x = (torch.arange(12.0) * (5 + k) % 13 / 6 - 1 + k / 10).reshape(4, 3)
         y = (torch.arange(8.0) * (3 + k) % 7 / 2 - 1.7 - k / 5).reshape(4, 2)
+        y = small_net()(x).detach() if k < reached else y
         pairs.append((x, y * 1e36 if k == broken else y))
     return pairs
 
@@ -155,9 +170,9 @@ def trained(train_accumulated, count, accum, max_norm, options):
         return F.mse_loss(out, y.detach())  # a target is no output
 
     def autocast():
-        return torch.autocast("cpu", torch.bfloat16) if options.get("low") else nullcontext()
+        return OnlyOnce("cpu", torch.bfloat16) if options.get("low") else nullcontext()
 
-    pairs = data(count, options.get("broken"))
+    pairs = data(count, options.get("broken"), options.get("reached", 0))
     settings = (pairs, accum, max_norm, loss_fn, autocast)
     norms = unrecorded(train_accumulated, net, optimizer, scaler, *settings)
     kinds = sorted({type(n).__name__ for n in norms}) if isinstance(norms, (list, tuple)) else []
@@ -167,9 +182,25 @@ def trained(train_accumulated, count, accum, max_norm, options):
 
 
 def by_hand(
-    pairs, accum, max_norm, divide=None, low=False, keep=False, drop=False, old=0.0, first=False, each=False, last=False
+    pairs,
+    accum,
+    max_norm,
+    divide=None,
+    low=False,
+    keep=False,
+    drop=False,
+    old=0.0,
+    first=False,
+    each=False,
+    last=False,
+    apart=4,
+    around=False,
 ):
-    """(norms, weights) of plain training in float32; the options are misconceptions."""
+    """(norms, weights) of plain training in float32; the options are misconceptions. apart: how many tensors have a
+    norm in common. around: one region around everything.
+    """
+    outer = torch.autocast("cpu", torch.bfloat16) if around else nullcontext()
+    outer.__enter__()
     net, norms = small_net(), []
     parameters = list(net.parameters())
     left = [torch.full_like(p, old) for p in parameters]
@@ -185,12 +216,16 @@ def by_hand(
             grads = new if last else [a + b for a, b in zip(grads, new, strict=True)]
         norm = sum(g.double().square().sum() for g in (grads[:2] if first else grads)).sqrt().item()
         norms.append(norm)
-        left = [g * (1.0 if first and k > 1 else min(1.0, max_norm / norm)) for k, g in enumerate(grads)]
+        owns = [torch.cat([g.flatten() for g in grads[k : k + apart]]).norm().item() for k in range(0, 4, apart)]
+        owns = owns if apart < 4 else [norm]
+        factors = [min(1.0, max_norm / (own or 1.0)) for own in owns]
+        left = [g * (1.0 if first and k > 1 else factors[k // apart]) for k, g in enumerate(grads)]
         if each:
             left = [g.clamp(-max_norm, max_norm) for g in grads]
         with torch.no_grad():
             for p, g in zip(parameters, left, strict=True):
                 p -= 0.5 * g
+    outer.__exit__(None, None, None)
     return norms, torch.cat([p.detach().flatten() for p in parameters])
 
 
@@ -205,6 +240,11 @@ def near(a, b, tolerance=1e-4):
 clip_scaled = (
     "You clipped SCALED gradients: with scale 65536 the clipped step is about 65536 times too small (the weights "
     "hardly move). unscale_ first."
+)
+scaled_or_twice = (
+    "The first norm is right, but the step is about {scale:g} times too small: either you clipped SCALED gradients, or "
+    "you divided them by the scale yourself and scaler.step did so again. Call scaler.unscale_(optimizer) before you "
+    "clip; then scaler.step doesn't divide once more."
 )
 no_update = "scaler.update() belongs after every step; without it the next step raises and the scale never adapts."
 stale = "Gradients from before the call (or from the previous group) leaked in: zero_grad at the start of each group."
@@ -223,6 +263,11 @@ known = [
         "`update` found no step in this iteration: let scaler.step(optimizer) make the step, and call update once, "
         "after it.",
         raises="No inf checks were recorded",
+    ),
+    mistake(
+        "You entered twice what one call of autocast() returned, and it may be good for one use only: call autocast() "
+        "for every region.",
+        raises="autocast.. returned was entered twice",
     ),
 ]
 
@@ -264,12 +309,18 @@ def usual(pairs, accum, max_norm):
         "You clipped only the first parameter group of the optimizer: the norm is that of all parameters, and one "
         "factor scales all of them."
     )
+    own_factors = (
+        "{parts} was clipped by its own norm. One factor, from the norm of the whole gradient, scales all tensors, so "
+        "that the direction stays."
+    )
     each_number = "You clipped each number of the gradient; clip its norm, so that the direction stays."
     return [
         (mean_not_sum, partial(give, divide=1)),
         (stale, partial(give, keep=True)),
         (first_group, partial(give, first=True)),
         (each_number, partial(give, each=True)),
+        (own_factors.replace("{parts}", "Each tensor"), partial(give, apart=1)),
+        (own_factors.replace("{parts}", "Each parameter group of the optimizer"), partial(give, apart=2)),
         (
             "Only the last micro-batch of a group counts: zero_grad belongs before the group, not before each of them.",
             partial(give, last=True),
@@ -295,7 +346,11 @@ def judge(seen, expected, max_norm, *wrongs, tolerance=1e-4):
     way = (seen["weights"] - start).norm() / (weights - start).norm()
     named = [
         mistake("The weights did not move: no step was made.", when=lambda seen: way == 0),
-        mistake(clip_scaled, when=lambda seen: way < 1e-3 or seen["norms"][0] > 1000 * norms[0]),
+        mistake(
+            scaled_or_twice.replace("{scale:g}", f"{seen['scale']:g}"),
+            when=lambda seen: way < 1e-3 and near(seen["norms"][:1], norms[:1], tolerance),
+        ),
+        mistake(clip_scaled, when=lambda seen: way < 1e-3 or seen["norms"][0] > 1000 * norms[0] > 0),
         *[mistake(sentence, when=lambda seen, wrong=wrong: gives(wrong)) for sentence, wrong in wrongs],
     ]
     clipped = [min(norm, max_norm) for norm in norms]
@@ -380,7 +435,11 @@ with check("accumulate-and-clip") as test:
     seen.expecting(mistake(forward, raises="Found dtype"))
     judge_kinds(seen, 2)
     seen.that(all(seen["on"]) and all(seen["lossy"]), forward, stage="rule")
-    judge(seen, right, 0.8, tolerance=0.02)
+    stale_copies = (
+        "A later forward used the weights of before the step: autocast keeps its copies of them until the outermost "
+        "region ends. Open a region for every forward, and step outside of it."
+    )
+    judge(seen, right, 0.8, (stale_copies, partial(by_hand, data(4), 2, 0.8, low=True, around=True)), tolerance=0.02)
 
     test.hidden("groups of one; one group of all")
     for accum in (1, 5):
@@ -388,4 +447,13 @@ with check("accumulate-and-clip") as test:
         seen.expecting(mistake(last_group, when=lambda seen: not seen["norms"]))
         wrong = partial(by_hand, data(3), accum, 0.8, divide=accum)
         judge(seen, by_hand(data(3), accum, 0.8), 0.8, (last_group, wrong), *usual(data(3), accum, 0.8))
+
+    test.hidden("a group whose gradient is 0")
+    pairs = data(4, reached=2)
+    seen = observe_scenario(trained, train_accumulated, 4, 2, 0.8, {"reached": 2})
+    by_zero = "The gradient of the first group is 0, and you divided by its norm. Its norm is 0 and the weights stay."
+    seen.expecting(mistake(by_zero, raises="ZeroDivisionError"))
+    judge_kinds(seen, 2)
+    seen.that(seen["weights"].isfinite().all(), by_zero)
+    judge(seen, by_hand(pairs, 2, 0.8), 0.8, *usual(pairs, 2, 0.8))
     ### END HIDDEN TESTS

@@ -20,7 +20,8 @@
 # - Without a region, or in a disabled region, everything runs in the dtype of the arguments. float64 is left alone
 #   everywhere.
 # - The gradients are right and have the dtypes of the tensors that they belong to. They don't depend on where you call
-#   backward: outside the region, in another region, or in a disabled region.
+#   backward: outside the region, in another region (one that has not used the weight), or in a disabled region. Second
+#   derivatives are not asked for.
 # - x, weight and bias are not changed, and the autocast state of the caller is the same afterwards.
 #
 # **Rule.** The result comes from your own Function: its node is the `grad_fn` of what you return.
@@ -136,10 +137,18 @@ def regions(settings):
     return stack
 
 
-def told(linear, dtypes, around, later):
-    """Call `linear` on x, weight and bias in the regions `around`, and backward in the regions `later`."""
+def told(linear, dtypes, around, later, others=None):
+    """Call `linear` on x, weight and bias in the regions `around`, and backward in the regions `later`.
+
+    others: unless None, another call comes first, with twice the weight, and one in these regions before backward.
+    """
     given, products = arguments(dtypes), Products()
     before = [t.detach().clone() for t in given]
+    if others is not None:
+        given[1].data.mul_(2)
+        with regions(around):
+            linear(*given)
+        given[1].data.div_(2)
     with regions(around):
         states = [state()]
         with products:
@@ -149,6 +158,9 @@ def told(linear, dtypes, around, later):
         return {"kind": type(out).__name__}
     facts = {"kind": "Tensor", "own": isinstance(out.grad_fn, torch.autograd.function.BackwardCFunction)}
     facts |= {"states": states, "out": out.detach().clone(), "products": products.found}
+    if others is not None:
+        with regions(others):
+            linear(*arguments(dtypes))
     if out.requires_grad:
         products.phase = "backward"
         incoming = (torch.arange(out.numel()) % 3 - 0.75).reshape(out.shape).to(out.dtype)
@@ -277,4 +289,19 @@ with check("linear-under-autocast") as test:
     test.hidden("x comes in bfloat16, from a layer before")
     mixed = [torch.bfloat16, torch.float32, torch.float32]
     judge(observe_scenario(told, linear, mixed, low, []), mixed, low)
+
+    test.hidden("other calls before this one, and between its forward and its backward")
+    kept_copy = mistake(
+        "`linear` was called before, when the weight had other numbers, and the result still uses those. A copy that "
+        "you keep from call to call doesn't notice every change of its weight: cast the weight anew in every call.",
+        stage="value",
+    )
+    kept_region = (
+        "Between this forward and its backward `linear` was called in another region, and backward followed that one. "
+        "Every call has a region of its own: store it in `ctx`, not in the class."
+    )
+    for around, others in ((low, []), ([], low)):
+        seen = observe_scenario(told, linear, plain, around, [], others)
+        mixed_up = mistake(kept_region, raises="dtype|data type")
+        judge(seen, plain, around, kept_copy, mixed_up, backward_words=kept_region)
     ### END HIDDEN TESTS

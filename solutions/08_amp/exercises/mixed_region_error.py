@@ -13,8 +13,9 @@
 # - `forward_mixed(backbone, head, x)` runs `backbone` under CPU autocast in bfloat16 and `head` in true float32: every
 #   matrix product of the head has float32 inputs and a float32 result. Both also hold if the caller is inside an
 #   autocast region of any kind, even a float16 region in which the backbone is used before and afterwards.
-# - It returns float32. Gradients reach x and all parameters; no parameter changes its dtype or its values.
-# - Each of the two is run once. The autocast state of the caller is the same afterwards.
+# - It returns float32. Gradients reach x and all parameters. Neither module is changed: every parameter keeps its dtype
+#   and its values, and called by itself later, each module follows the region that it is called in.
+# - Each of the two is run once. The autocast state of the caller is the same afterwards, even if one of them raises.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -65,7 +66,7 @@ class Products(TorchDispatchMode):
 
     def __init__(self):
         super().__init__()
-        self.found, self.part, self.runs = [], "", []
+        self.found, self.part, self.runs, self.under, self.fails = [], "", [], {}, ""
 
     @classmethod
     def _should_skip_dynamo(cls):
@@ -90,6 +91,9 @@ class Part(nn.Module):
     def forward(self, x):
         self.products.part = self.name
         self.products.runs.append(self.name)
+        self.products.under[self.name] = torch.is_autocast_enabled("cpu")
+        if self.products.fails == self.name:
+            raise ArithmeticError(f"the {self.name} has raised, as it was told to")
         out = self.layers(x)
         self.products.part = "between"
         return out
@@ -118,10 +122,11 @@ def named_parameters(*modules):
 def told(forward_mixed, x, surroundings, evaluating, used=""):
     """Run it in the given surroundings; note the products, the result, the gradients and what has changed.
 
-    used: whether the backbone runs there by itself too, "before" or "after".
+    used: "before" or "after", when the backbone runs there by itself too; or "backbone" or "head", which then raises.
     """
     products = Products()
     backbone, head = parts(products)
+    products.fails = used
     if evaluating:
         backbone.eval(), head.eval()
     parameters = named_parameters(backbone, head)
@@ -133,17 +138,30 @@ def told(forward_mixed, x, surroundings, evaluating, used=""):
         if used == "before":
             backbone(x)
         states = [state()]
-        with products:
-            out = forward_mixed(backbone, head, x)
+        try:
+            with products:
+                out = forward_mixed(backbone, head, x)
+        except ArithmeticError as error:
+            return {"raised": str(error), "states": [*states, state()]}
         states.append(state())
+        runs, under = [*products.runs], dict(products.under)
         if used == "after":
             backbone(x)
     now = named_parameters(backbone, head)
+    later, recast = {}, [f"{name}: {p.dtype}" for name, p in now.items() if p.dtype != torch.float32]
+    if not used and not recast:
+        with torch.no_grad():
+            later["backbone"] = str(backbone(x.detach()).dtype)
+            with torch.autocast("cpu", torch.bfloat16):
+                later["head"] = str(head(torch.zeros(1, 8)).dtype)
     facts = {
         "products": products.found,
-        "runs": products.runs,
+        "runs": runs,
+        "under": under,
+        "later": later,
+        "raised": "",
         "states": states,
-        "recast": [f"{name}: {p.dtype}" for name, p in now.items() if p.dtype != torch.float32],
+        "recast": recast,
         "changed": [name for name in before if name not in now or not torch.equal(now[name], before[name])],
         "kind": type(out).__name__ if not isinstance(out, Tensor) else "Tensor",
     }
@@ -181,6 +199,10 @@ head_low = (
 )
 weights_cast = "The {part}'s parameters changed dtype: convert the activation, not the weights."
 backbone_full = "The backbone no longer runs in bfloat16."
+autocast_off = (
+    "The backbone ran in bfloat16, but with autocast off. Autocast casts for some operations, such as matrix products, "
+    "and keeps others in float32, such as losses: open a bfloat16 region for the backbone."
+)
 no_gradient = "The backbone gets no gradient: you detached h."
 
 
@@ -207,6 +229,7 @@ def judge_precision(seen, *mistakes):
         seen.that(runs.count(part) > 0, f"The {part} itself was never called.", stage="rule")
     seen.that(dtypes_of(seen, "backbone") == {"torch.bfloat16"}, backbone_full, stage="dtype")
     seen.that(dtypes_of(seen, "head") == {"torch.float32"}, head_low, stage="dtype")
+    seen.that(seen["under"]["backbone"], autocast_off, stage="dtype")
     seen.that(
         seen["kind"] == "Tensor",
         f"Return the head's result, a tensor; not a value of type {seen['kind']}.",
@@ -307,4 +330,18 @@ with check("mixed-region-error") as test:
     judge_rest(seen, expected, gradients)
     judge_state(seen)
     seen.that(seen["runs"] == ["backbone", "head"], "Each of the two parts must be run once.", stage="rule")
+    wrapped = (
+        "The {part} no longer follows the region that it is called in: your function put something of its own into the "
+        "module and left it there. Open regions around the calls, and leave the modules as they are."
+    )
+    for part, dtype in (("backbone", "torch.float32"), ("head", "torch.bfloat16")):
+        seen.that(seen["later"][part] == dtype, wrapped.replace("{part}", part), stage="arguments")
+
+    test.hidden("the backbone raises, or the head does: the caller's state is the same afterwards")
+    for part in ("backbone", "head"):
+        seen = observe_scenario(told, forward_mixed, some_x, {"dtype": torch.float16}, False, part)
+        seen.that(seen["raised"] != "", f"What the {part} raises must reach the caller.", stage="raised")
+        left = f"If the {part} raises, the caller's autocast state must be restored: regions do that by themselves."
+        before, after = seen["states"]
+        seen.that(before == after, left, stage="rule")
     ### END HIDDEN TESTS

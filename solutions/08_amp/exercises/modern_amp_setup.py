@@ -11,7 +11,8 @@
 # - `make_amp(device, dtype=None)` returns a pair: `autocast`, a function without arguments, and a
 #   `torch.amp.GradScaler`. `device` is `"cpu"` or `"cuda"`; an index as in `"cuda:1"` is allowed.
 # - Every call of `autocast()` returns a fresh context manager for that device type; such regions may be nested.
-# - dtype None means bfloat16 on the CPU, and on CUDA if the GPU has units for it; otherwise float16.
+# - dtype None means bfloat16 on the CPU, whatever region the caller is in, and on CUDA if the GPU has units for it;
+#   otherwise float16.
 # - The scaler belongs to the device type and is enabled for float16 only.
 # - `dtype=torch.float32` switches autocast off, even inside a region in which it is on (the scaler is then also
 #   disabled). Any dtype except float16, bfloat16 and float32 raises ValueError.
@@ -264,6 +265,17 @@ with check("modern-amp-setup") as test:
         "A device with an index ('cuda:1') must be accepted; take its type for autocast and scaler.",
         when=lambda seen: bool(seen.error_text) or not seen["inside"][0] or seen["scaler"]["device"] == "cuda:1",
     )
+    test.hidden("no CUDA, and float32 is asked for")
+    seen = observe_scenario(refused, make_amp, False, "cuda", torch.float32)
+    judge_no_cuda(
+        seen.expecting(
+            mistake(
+                'make_amp("cuda", torch.float32) must also raise RuntimeError without CUDA: ask for CUDA first.',
+                when=lambda seen: seen.value[0] == "returned",
+            )
+        )
+    )
+
     test.hidden("a GPU with bfloat16 and one without")
     judge_gpu(observe_scenario(on_gpu, make_amp, True, "cuda"), "torch.bfloat16", ask_gpu)
     judge_gpu(
@@ -318,20 +330,32 @@ with check("modern-amp-setup") as test:
     seen.that(seen["inside"] == "torch.float32" and not seen["on"] and not seen["scaler"]["on"], float32)
     seen.warned_nothing(because="autocast doesn't accept float32 and warns: switch it off with enabled=False.")
 
-    def in_callers_region(make_amp):
-        """What a product in the float32 region is, inside of a region of the caller's."""
-        autocast, _, kinds = unpacked(make_amp("cpu", torch.float32))
-        if kinds != ["callable", "GradScaler"]:
-            return {"kinds": kinds}
+    def in_callers_region(make_amp, outer, *wish):
+        """Make the pair and use its region inside of a region of the caller's."""
         a = torch.ones(2, 2)
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", outer):
+            autocast, scaler, kinds = unpacked(make_amp("cpu", *wish))
+            if kinds != ["callable", "GradScaler"]:
+                return {"kinds": kinds}
             with autocast():
                 inside = str((a @ a).dtype)
             after = str((a @ a).dtype)
-        return {"kinds": kinds, "inside": inside, "after": after}
+        return {"kinds": kinds, "inside": inside, "after": after, "scaler": about_scaler(scaler)}
+
+    test.hidden("bfloat16 on the CPU inside of a float16 region of the caller's")
+    seen = observe_scenario(in_callers_region, make_amp, torch.float16)
+    judge_kinds(seen)
+    of_the_caller = (
+        "Inside of a float16 region of the caller's, a product in your region was float16. Without a dtype, "
+        "`torch.autocast` takes the one that is set at that moment, and so does `torch.get_autocast_dtype`: None means "
+        "bfloat16, so name it."
+    )
+    seen.that(seen["inside"] != "torch.float32", no_op, stage="dtype")
+    seen.that(seen["inside"] == "torch.bfloat16", of_the_caller, stage="dtype")
+    judge_scaler(seen, "")
 
     test.hidden("float32 switches autocast off inside of the caller's region")
-    seen = observe_scenario(in_callers_region, make_amp)
+    seen = observe_scenario(in_callers_region, make_amp, torch.bfloat16, torch.float32)
     judge_kinds(seen)
     still_on = (
         "Inside of a region in which autocast is on, float32 must switch it off: a context that does nothing can't."

@@ -10,12 +10,13 @@
 #
 # - `penalised_step` makes one training step on `mse + lam * |g|`: mse is `F.mse_loss(model(x), y)`, g is its gradient
 #   with respect to all parameters together, and `|g|` is the L2 norm of g. The penalty itself is differentiated (double
-#   backward). Gradients left over from before don't leak in. The next call also works. You may assume that the
-#   optimizer has all parameters of the model and that g is not 0.
+#   backward). Gradients left over from before don't leak in. The next call also works. You may assume that all
+#   parameters of the model require grad, that the optimizer has all of them, and that g is not 0, although the part of
+#   one parameter may be 0, and g as small as 1e-6.
 # - It returns `(mse, |g|)`, two floats: true, unscaled numbers.
 # - With the scaler enabled or disabled the step is the same up to rounding.
-# - The forward pass runs under `autocast()`; `autograd.grad` and `backward` do not. You may compute the loss and the
-#   penalty inside or outside the region.
+# - The forward pass runs under `autocast()`, called anew for every region; `autograd.grad` and `backward` do not. You
+#   may compute the loss and the penalty inside or outside the region, in the precision that they get there.
 # - With an enabled scaler: if g is not finite, the optimizer's step is skipped and the scale shrinks.
 #
 # **Rule.** The first gradient is taken of the SCALED loss (so that it does not underflow in float16) and unscaled by
@@ -94,6 +95,18 @@ class PlainSGD(Optimizer):
                     p -= self.defaults["lr"] * p.grad
 
 
+class OnlyOnce(torch.autocast):
+    """A region that can be entered once, as those of a generator are."""
+
+    used = False
+
+    def __enter__(self):
+        if self.used:
+            raise RuntimeError("what autocast() returned was entered twice")
+        self.used = True
+        return super().__enter__()
+
+
 def small_net():
     """Two Linear layers with fixed weights."""
     net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
@@ -132,7 +145,7 @@ def stepped(penalised_step, x, y, lam, options):
         p.grad = torch.full_like(p, options["old"]) if "old" in options else None
 
     def autocast():
-        return torch.autocast("cpu", torch.bfloat16) if options.get("low") else nullcontext()
+        return OnlyOnce("cpu", torch.bfloat16) if options.get("low") else nullcontext()
 
     numbers = []
     for _ in range(options.get("calls", 1)):
@@ -153,8 +166,8 @@ def by_hand(x, y, lam, calls=1, low=False, old=0.0, constant=False, each=False, 
             out = net(x)
             mse = (out - y).square().mean()
         grads = torch.autograd.grad(mse, parameters, create_graph=True)
-        norms = [g.square().sum().sqrt() for g in grads]
-        norm = sum(norms) if each else sum(n.square() for n in norms).sqrt() ** power
+        squares = [g.square().sum() for g in grads]
+        norm = sum(s.sqrt() for s in squares) if each else sum(squares).sqrt() ** power
         total = mse + lam * (norm.detach() if constant else norm)
         flowed = (2 * (out.detach() - y) / out.numel()).norm().item()
         with torch.no_grad():
@@ -194,6 +207,11 @@ known = [
     mistake(
         "scaler.update() belongs at the end of every step, once, after scaler.step: {detail}.",
         raises=r"No inf checks|has already been called|is being called after step",
+    ),
+    mistake(
+        "You entered twice what one call of autocast() returned, and it may be good for one use only: call autocast() "
+        "for every region.",
+        raises="autocast.. returned was entered twice",
     ),
 ]
 
@@ -318,6 +336,28 @@ with check("penalty-under-scaling") as test:
     seen.that(all(on and dtype == "torch.bfloat16" for on, dtype in seen["forward"]), outside, stage="rule")
     seen.that(not any(on for on, _ in seen["backward"]), outside, stage="rule")
     judge(seen, some_x, some_y, 0.75, tolerance=0.05, low=True)
+
+    test.hidden("the gradient of one parameter is 0; a gradient of about 1e-6")
+    root = (
+        "x is 0, so the gradient of the first weight is 0, and no step was made. The root of 0 has an infinite slope, "
+        "which makes nan of the gradient of the penalty: take one root, of the sum over all parameters, or use "
+        "`torch.linalg.vector_norm`."
+    )
+    infinite = mistake(root, when=lambda seen: torch.equal(seen["weights"], weights_of(small_net())))
+    seen = observe_scenario(stepped, penalised_step, 0 * some_x, some_y, 0.75, {})
+    judge(seen, 0 * some_x, some_y, 0.75, infinite)
+    near_y = small_net()(some_x).detach() + 4e-7
+    seen = observe_scenario(stepped, penalised_step, some_x, near_y, 0.75, {})
+    came, right = seen["numbers"][-1][1], by_hand(some_x, near_y, 0.75)[1]
+    seen.that(
+        abs(came - right) < 0.1 * right,
+        "For a gradient of about 1e-6 the returned |g| is wrong.",
+        mistake(
+            "For a gradient of about 1e-6 the returned |g| is too large: a number that is added to the squares or to "
+            "the root is no longer small there. g isn't 0, so leave it out.",
+            when=lambda seen: came > right,
+        ),
+    )
 
     test.hidden("lam = 0; a second call")
     seen = observe_scenario(stepped, penalised_step, some_x, some_y, 0.0, {})

@@ -7,19 +7,20 @@
 #
 # **Contract**
 #
-# - For a float32 loss the numbers are those of `torch.amp.GradScaler`, up to rounding. (It stops growing when the scale
-#   would exceed the range of float32; you needn't do that.)
+# - For a float32 loss the numbers are those of `torch.amp.GradScaler`, up to rounding. (What happens when the scale, or
+#   a gradient that is divided by it, leaves the range of float32 is up to you.)
 # - `scale(loss)` returns the loss times the scale. It keeps the graph and does not change `loss`.
 # - `unscale_(optimizer)` divides that optimizer's gradients in place, once. Until `update`, a second call raises
 #   RuntimeError, and so do a call after `step` and a second `step`. Parameters without a gradient are ignored.
 # - `step(optimizer)` unscales if that has not happened, and calls `optimizer.step()` unless any of ITS gradients was
-#   inf or nan when they were unscaled, even if all of them are finite now; a large finite gradient is no reason to
-#   skip. It returns True if the optimizer stepped and False if it was skipped.
+#   inf or nan when they were unscaled, whatever they are now; a large finite gradient is no reason to skip. It returns
+#   True if the optimizer stepped and False if it was skipped.
 # - `update()` is called once per iteration, after the steps. If any optimizer met an inf or nan in this iteration, the
 #   scale is multiplied by `backoff_factor` and the count of good iterations restarts. Otherwise the count grows by one;
 #   after `growth_interval` good iterations in a row the scale is multiplied by `growth_factor` and the count restarts.
 #   The new scale counts from the next iteration on. What `update` returns doesn't matter.
-# - `state_dict()` returns a new dict of plain numbers, and `load_state_dict` continues from it.
+# - `state_dict()` returns a new dict of plain numbers, and `load_state_dict` continues from its scale and count, and
+#   leaves the dict as it is. Whether the settings are in it is up to you.
 #
 # **Rule.** `torch.amp.GradScaler`, `torch.cuda.amp` and the functions `torch._amp_*` are not used.
 #
@@ -163,7 +164,7 @@ def told(LossScaler, settings, story):
     scaler = LossScaler(*settings) if isinstance(settings, list) else LossScaler(**settings)
     optimizers = [PlainSGD(), PlainSGD()]
     facts = {"log": [], "notes": [], "scaled": [], "made": [], "replaced": False, "kinds": [], "state": None}
-    facts["live"] = False
+    facts["live"] = facts["adopted"] = False
     held = [scaler, *getattr(scaler, "__dict__", {}).values()]
     facts["library"] = any(isinstance(v, torch.amp.GradScaler) for v in held)
     for command, *rest in story:
@@ -199,6 +200,8 @@ def told(LossScaler, settings, story):
         elif command == "repair":  # what some training loops do with an inf or nan
             for p in optimizer.weights:
                 p.grad.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
+        elif command == "spoil":  # as clipping by a norm of inf or nan does
+            optimizer.weights[2].grad[1] = math.nan
         elif command == "update":
             scaler.update()
         elif command == "save":
@@ -219,6 +222,7 @@ def told(LossScaler, settings, story):
             scale = 0.0
         facts["log"].append([command, outcome, float(scale)])
     if isinstance(facts["state"], dict):
+        facts["adopted"] = facts["state"] != saved
         facts["state"] = sorted({type(v).__name__ for v in facts["state"].values()})
     return facts | {"steps": [each.steps for each in optimizers]}
 
@@ -396,6 +400,17 @@ with check("scaler-by-hand") as test:
         when=lambda seen: seen["live"],
     )
 
+    adopted = mistake(
+        "`load_state_dict` kept the caller's dict, and your scaler goes on changing it, so a second start from the "
+        "same checkpoint would begin elsewhere. Copy the numbers out of it.",
+        when=lambda seen: seen["adopted"] and not seen["live"],
+    )
+
+    spoiled = (
+        "`step` was called with a nan that came after unscale_, and your scaler skipped the step. GradScaler goes by "
+        "what unscale_ noted and doesn't look at the gradients again."
+    )
+
     repaired = (
         "`step` was called with finite gradients, but unscale_ had met an inf or nan in them. GradScaler then skips "
         "the step: it goes by what unscale_ noted and doesn't look at the gradients again."
@@ -455,7 +470,12 @@ with check("scaler-by-hand") as test:
             when=lambda seen: words == growth and firsts[0] > firsts[1],
         )
         factor = mistake(by_how_much, when=lambda seen: words == growth and ways[0] == ways[1])
-        seen.that(near(*scales), words, late, factor)
+        lowest = mistake(
+            "Your scale never falls below 1. GradScaler's has no lower limit: large gradients need a scale below 1.",
+            when=lambda seen: any(came == 1.0 > want for came, want in zip(*scales, strict=True)),
+        )
+        seen.that(near(*scales), words, lowest, late, factor)
+        seen.that(not seen["adopted"], words, adopted, stage="arguments")
         return seen
 
     growth = (
@@ -517,6 +537,18 @@ with check("scaler-by-hand") as test:
         ["update"],
     ]
     compare({"init_scale": 32.0}, story + iteration(False), words=repaired)
+
+    test.hidden("a nan that comes after unscale_")
+    story = [
+        ["begin"],
+        ["backward", 0, some_grads],
+        ["unscale_", 0],
+        ["spoil", 0],
+        ["step", 0],
+        ["note", 0],
+        ["update"],
+    ]
+    compare({"init_scale": 32.0}, story, words=spoiled)
 
     test.hidden("after a step, taken or skipped, unscale_ and step raise until update")
     for given in (some_grads, bad_grads):

@@ -15,8 +15,8 @@
 # - Forward and loss run under CPU autocast in bfloat16 (matrix products of float32 weights are bfloat16 products, while
 #   the loss, `F.mse_loss`, is float32 there), whatever region the caller is in: none, a bfloat16 region, a float16
 #   region or a disabled region, with the cache on or off, and whether or not the model was used there before.
-# - Parameters stay float32. The autocast state of the caller (on or off, dtype, cache) is the same afterwards, even if
-#   the model raises.
+# - Parameters stay float32; frozen ones keep their values. The autocast state of the caller (on or off, dtype, whether
+#   it caches) is the same afterwards, even if the model raises.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -155,10 +155,11 @@ def state():
     return [torch.is_autocast_enabled("cpu"), dtype, torch.is_autocast_cache_enabled()]
 
 
-def told(fit, count, same, around, used=False, fails=0, old=0.0):
+def told(fit, count, same, around, used=False, fails=0, old=0.0, frozen=False):
     """Call `fit` on `count` batches in the caller's region `around`, in which the model may have been used before."""
     products = Products()
     model = Twice(fails, products)
+    model.inner.weight.requires_grad_(not frozen)
     optimizer = PlainSGD(model.parameters())
     for p in model.parameters():
         p.grad = torch.full_like(p, old) if old else None
@@ -181,8 +182,8 @@ def told(fit, count, same, around, used=False, fails=0, old=0.0):
     return facts | {"weights": torch.cat([p.detach().float().flatten() for p in model.parameters()])}
 
 
-def by_hand(count, same, late=False, keep=False, old=0.0):
-    """(losses, weights) with fresh casts in each iteration; the options are misconceptions."""
+def by_hand(count, same, late=False, keep=False, old=0.0, frozen=False):
+    """(losses, weights) with fresh casts in each iteration; the options are misconceptions and a frozen weight."""
     model, losses = Twice(0, Products()), []
     parameters = list(model.parameters())
     grads = [torch.full_like(p, old) for p in parameters]
@@ -196,8 +197,8 @@ def by_hand(count, same, late=False, keep=False, old=0.0):
         new = torch.autograd.grad(loss, parameters)
         grads = [a + b if keep or not number else b for a, b in zip(grads, new, strict=True)]
         with torch.no_grad():
-            for p, g in zip(parameters, grads, strict=True):
-                p -= 0.25 * g
+            for k, (p, g) in enumerate(zip(parameters, grads, strict=True)):
+                p -= 0.0 if frozen and k == 0 else 0.25 * g
         losses.append((loss_of() if late else loss).item())
     return losses, torch.cat([p.detach().flatten() for p in parameters])
 
@@ -303,6 +304,21 @@ with check("stale-autocast") as test:
     leaks = [by_hand(3, False, old=5.0, keep=keep) for keep in (False, True)]
     leaked = mistake(left, when=lambda seen: any(near(seen["losses"], losses) for losses, _ in leaks))
     judge(observe_scenario(told, fit, 3, False, None, False, 0, 5.0), 3, False, leaked)
+
+    test.hidden("a frozen weight; no batches")
+    seen = observe_scenario(told, fit, 3, False, None, False, 0, 0.0, True).expecting(
+        mistake(
+            "One weight of the model is frozen, and asking for its gradient raises: {detail}. `loss.backward()` leaves "
+            "out what needs no gradient.",
+            raises="does not require grad",
+        )
+    )
+    losses, weights = by_hand(3, False, frozen=True)
+    seen.that(near(seen["losses"], losses), "With a frozen weight the losses are wrong.")
+    seen.that(near(seen["weights"], weights), "With a frozen weight the weights are wrong: it must stay as it is.")
+    seen = observe_scenario(told, fit, 0, False, None)
+    seen.expecting(mistake("No batches came, so no losses: return an empty list. {detail}", stage="raised"))
+    seen.that(seen["losses"] == [], "No batches came, so no losses: return an empty list.")
 
     test.hidden("the model raises: the caller's state is the same afterwards")
     for around in (None, low):

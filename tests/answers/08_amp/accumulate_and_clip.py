@@ -137,7 +137,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 
 # %% wrong: clips scaled gradients, divides only the returned norm by the scale
-# says: You clipped SCALED gradients: with scale 65536 the clipped step is about 65536 times too small
+# says: The first norm is right, but the step is about 65536 times too small: either you clipped SCALED gradients
 # earns: 0 of 2
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
@@ -623,7 +623,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
         scaler.unscale_(optimizer)
         norm = nn.utils.get_total_norm([p.grad for p in model.parameters()])
         for p in model.parameters():
-            p.grad *= max_norm / norm
+            p.grad *= max_norm / (norm + 1e-6)
         norms.append(norm.item())
         scaler.step(optimizer)
         scaler.update()
@@ -879,6 +879,158 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
             scaler.scale(loss).backward()
         scaler.unscale_(optimizer)
         norms.append(nn.utils.clip_grad_norm_(owned, max_norm).item())
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% wrong: unscales by hand, and scaler.step does so again
+# says: you divided them by the scale yourself and scaler.step did so again
+# earns: 0 of 2
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for start in range(0, len(micro_batches), accum):
+        group = micro_batches[start : start + accum]
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / len(group)).backward()
+        for p in model.parameters():
+            p.grad.mul_(1 / scaler.get_scale())
+        norms.append(nn.utils.clip_grad_norm_(model.parameters(), max_norm).item())
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% wrong: one region around all groups
+# says: A later forward used the weights of before the step
+# earns: 1 of 2
+# caught: hidden
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    with autocast():
+        for start in range(0, len(micro_batches), accum):
+            group = micro_batches[start : start + accum]
+            optimizer.zero_grad()
+            for x, y in group:
+                scaler.scale(loss_fn(model(x), y) / len(group)).backward()
+            scaler.unscale_(optimizer)
+            norms.append(nn.utils.clip_grad_norm_(model.parameters(), max_norm).item())
+            scaler.step(optimizer)
+            scaler.update()
+    return norms
+
+
+# %% wrong: one context manager for all forward passes
+# says: You entered twice what one call of autocast() returned
+# earns: 1 of 2
+# caught: hidden
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    region = autocast()
+    norms = []
+    for start in range(0, len(micro_batches), accum):
+        group = micro_batches[start : start + accum]
+        optimizer.zero_grad()
+        for x, y in group:
+            with region:
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / len(group)).backward()
+        scaler.unscale_(optimizer)
+        norms.append(nn.utils.clip_grad_norm_(model.parameters(), max_norm).item())
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% wrong: each tensor by its own norm
+# says: Each tensor was clipped by its own norm.
+# earns: 0 of 2
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for start in range(0, len(micro_batches), accum):
+        group = micro_batches[start : start + accum]
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / len(group)).backward()
+        scaler.unscale_(optimizer)
+        norms.append(nn.utils.get_total_norm([p.grad for p in model.parameters()]).item())
+        for p in model.parameters():
+            nn.utils.clip_grad_norm_(p, max_norm)
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% wrong: each parameter group by its own norm
+# says: Each parameter group of the optimizer was clipped by its own norm.
+# earns: 0 of 2
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for start in range(0, len(micro_batches), accum):
+        group = micro_batches[start : start + accum]
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / len(group)).backward()
+        scaler.unscale_(optimizer)
+        parts = [nn.utils.clip_grad_norm_(group["params"], max_norm) for group in optimizer.param_groups]
+        norms.append(torch.stack(parts).norm().item())
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% wrong: a factor in Python floats, which divides by 0
+# says: The gradient of the first group is 0, and you divided by its norm.
+# earns: 1 of 2
+# corner: nan
+# caught: hidden
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for start in range(0, len(micro_batches), accum):
+        group = micro_batches[start : start + accum]
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / len(group)).backward()
+        scaler.unscale_(optimizer)
+        grads = [p.grad for p in model.parameters()]
+        norm = math.sqrt(sum(grad.double().square().sum().item() for grad in grads))
+        factor = min(1.0, max_norm / norm)
+        for grad in grads:
+            grad.mul_(factor)
+        norms.append(norm)
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% wrong: divides the gradients by a norm that may be 0
+# says: The gradient of the first group is 0, and you divided by its norm.
+# earns: 1 of 2
+# corner: nan
+# caught: hidden
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for start in range(0, len(micro_batches), accum):
+        group = micro_batches[start : start + accum]
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / len(group)).backward()
+        scaler.unscale_(optimizer)
+        grads = [p.grad for p in model.parameters()]
+        norm = nn.utils.get_total_norm(grads)
+        for grad in grads:
+            grad.copy_(grad / norm * norm.clamp(max=max_norm))
+        norms.append(norm.item())
         scaler.step(optimizer)
         scaler.update()
     return norms

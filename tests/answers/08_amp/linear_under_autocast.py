@@ -403,3 +403,80 @@ class LinearFn(torch.autograd.Function):
 
 def linear(x, weight, bias):
     return LinearFn.apply(x, weight, bias)
+
+
+# %% wrong: the region of the latest call, kept in the class
+# says: Every call has a region of its own: store it in `ctx`, not in the class.
+# earns: 1 of 2
+# caught: hidden
+class LinearFn(torch.autograd.Function):
+    region = {}
+
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        LinearFn.region = {"enabled": torch.is_autocast_enabled("cpu"), "dtype": torch.get_autocast_dtype("cpu")}
+        ctx.save_for_backward(x, weight)
+        return torch.addmm(bias, x, weight.t())
+
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        with torch.autocast("cpu", cache_enabled=False, **LinearFn.region):
+            return g @ weight, g.t() @ x, g.sum(0)
+
+
+def linear(x, weight, bias):
+    return LinearFn.apply(x, weight, bias)
+
+
+# %% wrong: keeps low copies of the weights in a dict of its own
+# says: `linear` was called before, when the weight had other numbers, and the result still uses those
+# earns: 1 of 2
+# caught: hidden
+class LinearFn(torch.autograd.Function):
+    copies = {}
+
+    @staticmethod
+    def low(weight, dtype):
+        key = id(weight), dtype
+        if key not in LinearFn.copies or LinearFn.copies[key][0] != weight._version:
+            LinearFn.copies[key] = weight._version, weight.detach().to(dtype)
+        return LinearFn.copies[key][1]
+
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        dtype = x.dtype if weight.dtype == torch.float64 else weight.dtype
+        if torch.is_autocast_enabled("cpu") and weight.dtype != torch.float64:
+            dtype = torch.get_autocast_dtype("cpu")
+        with torch.autocast("cpu", enabled=False):
+            x, weight = x.to(dtype), LinearFn.low(weight, dtype)
+            ctx.save_for_backward(x, weight)
+            return torch.addmm(bias.to(dtype), x, weight.t())
+
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        with torch.autocast("cpu", enabled=False):
+            return g @ weight, g.t() @ x, g.sum(0)
+
+
+def linear(x, weight, bias):
+    return LinearFn.apply(x, weight, bias)
+
+
+# %% right: the dtype of g says which region it was
+class LinearFn(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *tensors):
+        ctx.save_for_backward(*tensors[:2])
+        return F.linear(*tensors)
+
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        low = g.dtype in (torch.float16, torch.bfloat16)
+        with torch.autocast("cpu", dtype=g.dtype if low else None, enabled=low, cache_enabled=False):
+            return g.matmul(weight), g.mT.matmul(x), g.sum(0)
+
+
+linear = LinearFn.apply

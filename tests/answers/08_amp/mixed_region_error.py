@@ -333,3 +333,57 @@ def forward_mixed(backbone, head, x):
     half = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") is torch.float16
     with torch.autocast("cpu", dtype=torch.float16, enabled=half):
         return head(h.float()).float()
+
+
+# %% wrong: bfloat16 copies of the backbone's weights, and no autocast
+# says: The backbone ran in bfloat16, but with autocast off.
+# earns: 0 of 2
+def forward_mixed(backbone, head, x):
+    low = {name: p.to(torch.bfloat16) for name, p in backbone.named_parameters()}
+    with torch.autocast("cpu", enabled=False):
+        h = torch.func.functional_call(backbone, low, (x.to(torch.bfloat16),))
+        return head(h.float())
+
+
+# %% wrong: wraps the modules' forward for good
+# says: The backbone no longer follows the region that it is called in
+# earns: 1 of 2
+# caught: hidden
+def forward_mixed(backbone, head, x):
+    if "forward" not in vars(backbone):
+        backbone.forward = torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False)(backbone.forward)
+    if "forward" not in vars(head):
+        head.forward = torch.autocast("cpu", enabled=False)(head.forward)
+    return head(backbone(x).float())
+
+
+# %% wrong: the switches by hand, not put back when the backbone raises
+# says: If the backbone raises, the caller's autocast state must be restored
+# earns: 1 of 2
+# caught: hidden
+def forward_mixed(backbone, head, x):
+    was = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"), torch.is_autocast_cache_enabled()
+    torch.set_autocast_enabled("cpu", True)
+    torch.set_autocast_dtype("cpu", torch.bfloat16)
+    torch.set_autocast_cache_enabled(False)
+    h = backbone(x)
+    torch.set_autocast_enabled("cpu", False)
+    out = head(h.float())
+    torch.set_autocast_enabled("cpu", was[0])
+    torch.set_autocast_dtype("cpu", was[1])
+    torch.set_autocast_cache_enabled(was[2])
+    return out
+
+
+# %% wrong: an answer of zeros where the head raises
+# says: What the head raises must reach the caller.
+# earns: 1 of 2
+# caught: hidden
+def forward_mixed(backbone, head, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+        h = backbone(x)
+    with torch.autocast("cpu", enabled=False):
+        try:
+            return head(h.float())
+        except ArithmeticError:
+            return torch.zeros(len(x), 3)

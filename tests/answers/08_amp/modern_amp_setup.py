@@ -521,3 +521,63 @@ def make_amp(device, dtype=None):
         yield
 
     return on, torch.amp.GradScaler(kind, enabled=dtype is torch.float16)
+
+
+# %% wrong: leaves the CPU's dtype to torch.autocast
+# says: Without a dtype, `torch.autocast` takes the one that is set at that moment
+# earns: 1 of 2
+# corner: caller's modes
+# caught: hidden
+def make_amp(device, dtype=None):
+    kind = device.split(":")[0]
+    if dtype not in (None, torch.float16, torch.bfloat16, torch.float32):
+        raise ValueError(f"unsupported dtype: {dtype}")
+    if kind == "cuda":
+        if not torch.cuda.is_available():
+            raise RuntimeError("CUDA is not available")
+        if dtype is None:
+            dtype = torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
+
+    def autocast():
+        if dtype == torch.float32:
+            return torch.autocast(kind, enabled=False)
+        return torch.autocast(kind) if dtype is None else torch.autocast(kind, dtype=dtype)
+
+    return autocast, torch.amp.GradScaler(kind, enabled=dtype == torch.float16)
+
+
+# %% wrong: asks for the dtype that autocast has at the moment
+# says: and so does `torch.get_autocast_dtype`: None means bfloat16, so name it.
+# earns: 1 of 2
+# corner: caller's modes
+# caught: hidden
+def make_amp(device, dtype=None):
+    kind = torch.device(device).type
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise RuntimeError("CUDA is not available")
+    if dtype is None:
+        low = kind == "cpu" or torch.cuda.is_bf16_supported(including_emulation=False)
+        dtype = torch.get_autocast_dtype("cpu") if kind == "cpu" else torch.bfloat16 if low else torch.float16
+    if dtype not in (torch.float16, torch.bfloat16, torch.float32):
+        raise ValueError(dtype)
+    on = dtype != torch.float32
+    region = partial(torch.autocast, kind, dtype=dtype if on else None, enabled=on)
+    return region, torch.amp.GradScaler(kind, enabled=dtype == torch.float16)
+
+
+# %% wrong: asks for CUDA only where autocast is on
+# says: make_amp("cuda", torch.float32) must also raise RuntimeError without CUDA
+# earns: 1 of 2
+# caught: hidden
+def make_amp(device, dtype=None):
+    kind = torch.device(device).type
+    if dtype not in (None, torch.float16, torch.bfloat16, torch.float32):
+        raise ValueError(f"unsupported dtype {dtype}")
+    if kind == "cuda" and dtype != torch.float32 and not torch.cuda.is_available():
+        raise RuntimeError("CUDA was requested, but torch.cuda.is_available() is False")
+    if dtype is None:
+        low = kind == "cpu" or torch.cuda.is_bf16_supported(including_emulation=False)
+        dtype = torch.bfloat16 if low else torch.float16
+    on = dtype != torch.float32
+    region = partial(torch.autocast, kind, dtype=dtype if on else None, enabled=on)
+    return region, torch.amp.GradScaler(kind, enabled=dtype == torch.float16)

@@ -528,3 +528,94 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     scaler.step(optimizer)
     scaler.update()
     return loss.item(), grad_norm.item()
+
+
+# %% wrong: a root for each parameter
+# says: The root of 0 has an infinite slope
+# earns: 1 of 2
+# corner: nan
+# caught: hidden
+def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
+    optimizer.zero_grad()
+    with autocast():
+        mse = F.mse_loss(model(x), y)
+    grads = torch.autograd.grad(scaler.scale(mse), list(model.parameters()), create_graph=True)
+    inverse = 1.0 / scaler.get_scale()
+    norm = torch.stack([(g * inverse).pow(2).sum().sqrt() for g in grads]).norm()
+    scaler.scale(mse + lam * norm).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    return mse.item(), norm.item()
+
+
+# %% wrong: PyTorch's recipe with 1e-12 under the root
+# says: a number that is added to the squares or to the root is no longer small there
+# earns: 1 of 2
+# caught: hidden
+def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
+    with autocast():
+        loss = F.mse_loss(model(x), y)
+    scaled = torch.autograd.grad(outputs=scaler.scale(loss), inputs=model.parameters(), create_graph=True)
+    inverse = 1.0 / scaler.get_scale()
+    grads = [p * inverse for p in scaled]
+    with autocast():
+        norm = 0
+        for grad in grads:
+            norm += grad.pow(2).sum()
+        norm = (norm + 1e-12).sqrt()
+        total = loss + lam * norm
+    optimizer.zero_grad()
+    scaler.scale(total).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    return loss.item(), norm.item()
+
+
+# %% wrong: rounds the norm
+# says: For a gradient of about 1e-6 the returned |g| is wrong.
+# earns: 1 of 2
+# caught: hidden
+def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
+    optimizer.zero_grad()
+    with autocast():
+        mse = F.mse_loss(model(x), y)
+    grads = torch.autograd.grad(scaler.scale(mse), list(model.parameters()), create_graph=True)
+    norm = torch.cat([g.flatten() for g in grads]).norm() / scaler.get_scale()
+    scaler.scale(mse + lam * norm).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    return mse.item(), round(norm.item(), 5)
+
+
+# %% wrong: one context manager for both regions
+# says: You entered twice what one call of autocast() returned
+# earns: 1 of 2
+# caught: hidden
+def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
+    optimizer.zero_grad()
+    region = autocast()
+    with region:
+        mse = F.mse_loss(model(x), y)
+    grads = torch.autograd.grad(scaler.scale(mse), list(model.parameters()), create_graph=True)
+    with region:
+        norm = torch.cat([g.flatten() for g in grads]).norm() / scaler.get_scale()
+    scaler.scale(mse + lam * norm).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    return mse.item(), norm.item()
+
+
+# %% right: |g| from a product, in the precision of the region
+def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
+    optimizer.zero_grad()
+    with autocast():
+        mse = F.mse_loss(model(x), y)
+    grads = torch.autograd.grad(scaler.scale(mse), list(model.parameters()), create_graph=True)
+    with autocast():
+        flat = torch.cat([(g / scaler.get_scale()).flatten() for g in grads])
+        norm = (flat @ flat).sqrt().float()
+        loss = mse + lam * norm
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    return mse.item(), norm.item()

@@ -413,3 +413,15 @@ def scale_window(grads, dtype=torch.float16):
         return (nonzero * scale < least).double().mean().item()
 
     return {"lost": below(1.0), "scale": scale, "lost_scaled": below(scale)}
+
+
+# %% wrong: begins at 2**200 and only goes down
+# says: A larger power of two still fits.
+# earns: 1 of 2
+# caught: hidden
+def scale_window(grads, dtype=torch.float16):
+    flat = checked(grads)
+    scale = 2.0**200
+    while not (flat * scale).to(dtype).isfinite().all():
+        scale /= 2
+    return {"lost": lost(flat, dtype), "scale": scale, "lost_scaled": lost(flat, dtype, scale)}

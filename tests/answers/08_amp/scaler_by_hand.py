@@ -938,3 +938,41 @@ class LossScaler(Base):
     def update(self):
         super().update()
         self.asked.clear()
+
+
+# %% wrong: load_state_dict keeps the caller's dict
+# says: `load_state_dict` kept the caller's dict, and your scaler goes on changing it
+# earns: 2 of 3
+# caught: hidden
+class LossScaler(Base):
+    def __init__(self, init_scale=65536.0, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000):
+        self.state = {"scale": init_scale, "good": 0}
+        super().__init__(init_scale, growth_factor, backoff_factor, growth_interval)
+
+    now = property(lambda self: self.state["scale"], lambda self, scale: self.state.update(scale=scale))
+    good = property(lambda self: self.state["good"], lambda self, good: self.state.update(good=good))
+
+    def load_state_dict(self, state):
+        self.state = state
+
+
+# %% wrong: looks for inf and nan when it unscales, and once more when it steps
+# says: `step` was called with a nan that came after unscale_, and your scaler skipped the step.
+# earns: 2 of 3
+# corner: nan
+# caught: hidden
+class LossScaler(Base):
+    def step(self, optimizer):
+        if id(optimizer) in self.found and self.bad(grads_of(optimizer)):
+            self.found[id(optimizer)] = True
+        return super().step(optimizer)
+
+
+# %% wrong: the scale never falls below 1
+# says: Your scale never falls below 1. GradScaler's has no lower limit
+# earns: 2 of 3
+# caught: hidden
+class LossScaler(Base):
+    def update(self):
+        super().update()
+        self.now = max(self.now, 1.0)

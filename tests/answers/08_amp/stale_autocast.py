@@ -400,3 +400,88 @@ def fit(model, optimizer, batches):
         optimizer.step()
         losses.append(loss.item())
     return losses
+
+
+# %% wrong: stacks the losses, which there may be none of
+# says: No batches came, so no losses: return an empty list.
+# earns: 1 of 2
+# caught: hidden
+def fit(model, optimizer, batches):
+    losses = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+            loss = F.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return torch.stack(losses).tolist()
+
+
+# %% wrong: None where there are no batches
+# says: No batches came, so no losses: return an empty list.
+# earns: 1 of 2
+# caught: hidden
+def fit(model, optimizer, batches):
+    losses = None
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+            loss = F.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses = [*(losses or []), loss.item()]
+    return losses
+
+
+# %% wrong: asks for the gradients of all parameters, frozen or not
+# says: One weight of the model is frozen, and asking for its gradient raises
+# earns: 1 of 2
+# caught: hidden
+def fit(model, optimizer, batches):
+    losses = []
+    for x, y in batches:
+        with torch.autocast("cpu", torch.bfloat16, cache_enabled=False):
+            loss = F.mse_loss(model(x), y)
+        parameters = list(model.parameters())
+        for p, g in zip(parameters, torch.autograd.grad(loss, parameters)):
+            p.grad = g
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong: thaws what is frozen
+# says: With a frozen weight the losses are wrong.
+# earns: 1 of 2
+# caught: hidden
+def fit(model, optimizer, batches):
+    losses = []
+    model.requires_grad_(True)
+    for x, y in batches:
+        with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+            loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong: thaws what is frozen after the losses are known
+# says: With a frozen weight the weights are wrong: it must stay as it is.
+# earns: 1 of 2
+# caught: hidden
+def fit(model, optimizer, batches):
+    losses = []
+    for x, y in batches:
+        with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+            loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    with torch.no_grad():
+        for p in model.parameters():
+            p -= 0.0 if p.requires_grad else 0.25
+    return losses
