@@ -17,6 +17,11 @@ REWORDED = (
     (r"\bmm: self must be a matrix, got \d+-D tensor", "self must be a matrix", "2.15 names operation and dimensions"),
     (r"\baddmm: mat1 and mat2 shapes", "mat1 and mat2 shapes", "2.15 names the operation"),
     (r"inputs\[(?:0|'x')\]\.shape", "inputs[…].shape", "2.14 names an exported input by its place"),
+    (
+        r"\bexpected scalar type Long but found",
+        "expected target dtype to be Long or Byte, but got",
+        "2.12 names both dtypes that labels may have",
+    ),
     (r"\b\d+ dtypes;", "… dtypes;", "new releases bring new dtypes"),
     (r"\bUnsafeViewBackward0\b", "ViewBackward0", "2.15 reshapes the result of a Linear by another operation"),
 )
