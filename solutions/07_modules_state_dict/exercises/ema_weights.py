@@ -218,6 +218,10 @@ def story(answer, kind, decay, shifts):
 
 
 whole_entries = "Integer entries cannot be averaged: copy them."
+one_address = (
+    "Two entries of different shapes have become one. A view of the first rows has the same `data_ptr()` as the whole, "
+    "so compare shapes and strides as well."
+)
 keeps_model = (
     "The EMA keeps the model itself: a module that you assign to self is registered, so ema.parameters(), "
     "state_dict() and to() also reach it. Keep only the names."
@@ -232,6 +236,7 @@ known = [
         raises="can't be cast to the desired output type Long|not implemented for 'Long'|dtype .*[lL]ong",
     ),
     mistake("Call super().__init__() first in __init__.", raises="before Module.__init__"),
+    mistake(one_address, raises="size of tensor|broadcast shape", when=lambda seen: "rows" in seen.args),
 ]
 
 
@@ -286,8 +291,7 @@ def judge(seen, decay):
         ),
     )
     view = mistake(
-        "Two entries of different shapes have become one. A view of the first rows has the same `data_ptr()` as the "
-        "whole, so compare the tensors themselves (`is`), or shapes and strides as well.",
+        one_address,
         when=lambda seen: (
             seen.args[1] == "rows" and seen["averages"][0]["first"].shape == seen["averages"][0]["weight"].shape
         ),

@@ -86,7 +86,8 @@ with check("param-report") as test:
     sentences = {
         "nested": "Counted over modules() with their own parameters(): every nested parameter is counted once per "
         "level.",
-        "tied": "A shared weight was counted under each of its names (state_dict() lists both).",
+        "tied": "A shared weight was counted under each of its names: state_dict() lists both, and `.to('meta')` "
+        "unties them.",
         "tied buffers": "A shared buffer was counted under each of its names: buffers() lists it once.",
         "non-persistent": "Non-persistent buffers also take memory, although state_dict() does not list them.",
         "top level": "Only direct attributes or certain layer types were counted; walk the whole tree.",

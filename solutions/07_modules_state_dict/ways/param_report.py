@@ -15,7 +15,7 @@ def param_report(model):
 
 
 # %% wrong: takes everything from state_dict()
-# says: A shared weight was counted under each of its names (state_dict() lists both).
+# says: A shared weight was counted under each of its names: state_dict() lists both, and `.to('meta')` unties them.
 # A state_dict is about names. It also lacks buffers that are not persistent.
 def param_report(model):
     """Counts each name."""

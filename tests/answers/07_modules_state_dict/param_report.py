@@ -85,7 +85,7 @@ def param_report(model):
 
 
 # %% wrong: takes everything from state_dict()
-# says: A shared weight was counted under each of its names (state_dict() lists both).
+# says: A shared weight was counted under each of its names: state_dict() lists both, and `.to('meta')` unties them.
 # earns: 0 of 1
 # lesson
 def param_report(model):
@@ -353,3 +353,12 @@ def param_report(model):
         return tensor.numel() * (1 if tensor.dtype == torch.bool else info(tensor.dtype).bits // 8)
 
     return report_of(model.parameters(), model.buffers(), size=size)
+
+
+# %% wrong: the report of a copy on the meta device
+# says: A shared weight was counted under each of its names: state_dict() lists both, and `.to('meta')` unties them.
+# earns: 0 of 1
+# corner: second name
+def param_report(model):
+    twin = copy.deepcopy(model).to("meta")
+    return report_of(twin.parameters(), twin.buffers())
