@@ -697,7 +697,7 @@ with check("ema-weights") as test:
         test.hidden(idea)
         judge(observe_scenario(story, EMA, kind, decay, shifts), 0.999 if decay is None else decay)
 
-    test.hidden("the train/eval flags of the model, one part of which is in eval mode")
+    test.hidden("the training flags of the model, one part of which is in eval mode")
     seen = observe_scenario(story, EMA, "batch norm", 0.75, [4.0])
     first, made, updated = seen["flags"]
     seen.that(

@@ -299,7 +299,7 @@ with check("resumable-checkpoint") as test:
             facts["epoch"] = load(path, *other)
             return facts | {"other": facts_of(other)}
 
-    test("a second checkpoint replaces the first; train/eval flags stay as they are")
+    test("a second checkpoint replaces the first; training flags stay as they are")
     known = mistake(
         "A bare torch.load(path) refuses the file ('Weights only load failed'): store state_dicts, not objects.",
         raises="Weights only load failed|UnpicklingError|PicklingError",
