@@ -9,17 +9,18 @@
 #
 # **Contract**
 #
-# - `train_accumulated` makes one optimizer step per group of `accum` consecutive micro-batches (all of equal size). A
-#   last, shorter group also gets a step.
-# - The gradient of a group is that of the MEAN of its micro-batch losses. It is clipped to `max_norm` by the norm of
-#   the whole gradient, over all parameter groups of the optimizer together, which contain exactly the parameters of the
-#   model. A gradient may be 0. Gradients left over from before the call do not leak in.
-# - `loss_fn` is a mean over its samples, so you may compute a group in any number of forward and backward passes.
-# - It returns a list with one float per step: the true (unscaled) norm before clipping.
-# - With the scaler enabled or disabled the weights are the same up to rounding. Forward pass and loss run under
-#   `autocast()`, called anew for every region.
+# - `train_accumulated` makes one optimizer step per group of `accum` consecutive micro-batches. A last, shorter group
+#   also gets a step.
+# - The gradient of a group is that of the MEAN of its micro-batch losses. It is clipped to `max_norm` by its norm over
+#   all parameters together. Gradients from before the call don't leak in.
+# - It returns a list with one float per step: the true (unscaled) norm before clipping. A gradient may be 0.
+# - Forward pass and loss run under `autocast()`, called anew for every region. With the scaler enabled or disabled the
+#   weights are the same up to rounding.
 # - With an enabled scaler, a group whose gradients overflow is skipped, the scale shrinks and training goes on; its
 #   norm is reported as inf or nan.
+# - You may assume that all micro-batches have the same size, that `loss_fn` is a mean over its samples, and that the
+#   optimizer's parameter groups contain exactly the model's parameters. A group may take any number of forward and
+#   backward passes.
 #
 # Exercise 12.8 is this step for a language model, whose micro-batches are of different sizes.
 #

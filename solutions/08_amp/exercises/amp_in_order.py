@@ -43,8 +43,8 @@
 #
 # **Contract**
 #
-# - `orders` is a dict with the keys "pieces" and "schedule". Each value is a list of the six names of its loop. Each is
-#   worth half a point.
+# - `orders` is a dict with the keys "pieces" and "schedule". Each value is a list of the six names of its loop. Each
+#   list is worth half a point.
 # - The check runs the loop with your order. Every order in which the weights come out right is right, and there are
 #   several.
 #

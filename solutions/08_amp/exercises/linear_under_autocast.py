@@ -14,13 +14,13 @@
 #
 # - `linear(x, weight, bias)` does what `F.linear` does for x (N, I), weight (O, I), bias (O,), in every region that
 #   autocast supports on the CPU.
-# - Under autocast in bfloat16 or float16, with float32 arguments: all three matrix products (one in forward, two in
+# - Under autocast in bfloat16 or float16, with float32 arguments, all three matrix products (one in forward, two in
 #   backward) run in the lower precision, and the result has that dtype. x may already be in the lower precision, as the
 #   output of the layer before is.
 # - Without a region, or in a disabled region, everything runs in the dtype of the arguments. float64 is left alone
 #   everywhere.
 # - The gradients are right and have the dtypes of the tensors that they belong to. They don't depend on where you call
-#   backward: outside the region, in another region (one that has not used the weight), or in a disabled region. Second
+#   backward: outside the region, in a disabled region, or in another one that has not used the weight. Second
 #   derivatives are not asked for.
 # - x, weight and bias are not changed, and the autocast state of the caller is the same afterwards.
 #

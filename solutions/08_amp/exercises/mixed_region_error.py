@@ -10,12 +10,14 @@
 #
 # **Contract**
 #
-# - `forward_mixed(backbone, head, x)` runs `backbone` under CPU autocast in bfloat16 and `head` in true float32: every
-#   matrix product of the head has float32 inputs and a float32 result. Both also hold if the caller is inside an
-#   autocast region of any kind, even a float16 region in which the backbone is used before and afterwards.
-# - It returns float32. Gradients reach x and all parameters. Neither module is changed: every parameter keeps its dtype
-#   and its values, and called by itself later, each module follows the region that it is called in.
-# - Each of the two is run once. The autocast state of the caller is the same afterwards, even if one of them raises.
+# - `forward_mixed(backbone, head, x)` runs `backbone` once under CPU autocast in bfloat16, and `head` once in true
+#   float32: every matrix product of the head has float32 inputs and a float32 result. It returns float32, and gradients
+#   reach x and all parameters.
+# - This also holds if the caller is inside an autocast region of any kind, even a float16 region in which the backbone
+#   is used before and afterwards.
+# - Neither module is changed: every parameter keeps its dtype and its values, and a later call of either module follows
+#   the region that it is made in.
+# - The autocast state of the caller is the same afterwards, even if one of the modules raises.
 #
 # <details><summary>Hint 1</summary>
 #

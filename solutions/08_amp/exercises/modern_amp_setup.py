@@ -11,14 +11,13 @@
 # - `make_amp(device, dtype=None)` returns a pair: `autocast`, a function without arguments, and a
 #   `torch.amp.GradScaler`. `device` is `"cpu"` or `"cuda"`; an index as in `"cuda:1"` is allowed.
 # - Every call of `autocast()` returns a fresh context manager for that device type; such regions may be nested.
-# - dtype None means bfloat16 on the CPU, whatever region the caller is in, and on CUDA if the GPU has units for it;
-#   otherwise float16.
 # - The scaler belongs to the device type and is enabled for float16 only.
-# - `dtype=torch.float32` switches autocast off, even inside a region in which it is on (the scaler is then also
-#   disabled). Any dtype except float16, bfloat16 and float32 raises ValueError.
-# - `"cuda"` without CUDA: `make_amp` raises RuntimeError and says so. Ask `torch.cuda.is_available()` and
-#   `torch.cuda.is_bf16_supported(including_emulation=False)`: without that argument, GPUs that only emulate bfloat16,
-#   slowly, also say yes.
+# - On the CPU, dtype None means bfloat16, whatever region the caller is in. On CUDA it means bfloat16 if
+#   `torch.cuda.is_bf16_supported(including_emulation=False)` says so, and otherwise float16.
+# - `dtype=torch.float32` switches autocast off, even inside a region in which it is on. Any dtype except float16,
+#   bfloat16 and float32 raises ValueError.
+# - If `"cuda"` is asked for but `torch.cuda.is_available()` is False, `make_amp` raises RuntimeError and says that CUDA
+#   is missing.
 # - No warning is issued.
 #
 # <details><summary>Hint 1</summary>

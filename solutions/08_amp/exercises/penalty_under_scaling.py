@@ -10,14 +10,15 @@
 #
 # - `penalised_step` makes one training step on `mse + lam * |g|`: mse is `F.mse_loss(model(x), y)`, g is its gradient
 #   with respect to all parameters together, and `|g|` is the L2 norm of g. The penalty itself is differentiated (double
-#   backward). Gradients left over from before don't leak in. The next call also works. You may assume that all
-#   parameters of the model require grad, that the optimizer has all of them, and that g is not 0, although the part of
-#   one parameter may be 0, and g as small as 1e-6.
+#   backward).
 # - It returns `(mse, |g|)`, two floats: true, unscaled numbers.
-# - With the scaler enabled or disabled the step is the same up to rounding.
+# - With the scaler enabled or disabled the step is the same up to rounding. Gradients left over from before don't leak
+#   in, and the next call also works.
 # - The forward pass runs under `autocast()`, called anew for every region; `autograd.grad` and `backward` do not. You
 #   may compute the loss and the penalty inside or outside the region, in the precision that they get there.
 # - With an enabled scaler: if g is not finite, the optimizer's step is skipped and the scale shrinks.
+# - You may assume that all parameters of the model require grad and are in the optimizer, and that g is not 0. But
+#   `|g|` may be as small as 1e-6, and the part of one parameter may be 0.
 #
 # **Rule.** The first gradient is taken of the SCALED loss (so that it does not underflow in float16) and unscaled by
 # hand. The check records what flows back.

@@ -15,8 +15,7 @@
 # - `lost_scaled`: the same share after multiplying by that s.
 # - Shares are over all entries of all tensors together. The product must not overflow before the cast: s may be larger
 #   than any float32.
-# - If there is no entry, no non-zero entry, or an entry that is inf or nan, raise ValueError. The tensors are not
-#   changed.
+# - Raise ValueError if all entries are 0, if there are none, or if one is inf or nan. The tensors are not changed.
 #
 # **Rule.** The cast decides: what counts is what really becomes 0 or inf, including the effect of rounding. The limits
 # are not `torch.finfo`'s `tiny` and `max`.

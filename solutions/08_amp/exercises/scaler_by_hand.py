@@ -7,20 +7,20 @@
 #
 # **Contract**
 #
-# - For a float32 loss the numbers are those of `torch.amp.GradScaler`, up to rounding. (What happens when the scale, or
-#   a gradient that is divided by it, leaves the range of float32 is up to you.)
+# - For a float32 loss the numbers are those of `torch.amp.GradScaler`, up to rounding.
 # - `scale(loss)` returns the loss times the scale. It keeps the graph and does not change `loss`.
-# - `unscale_(optimizer)` divides that optimizer's gradients in place, once. Until `update`, a second call raises
-#   RuntimeError, and so do a call after `step` and a second `step`. Parameters without a gradient are ignored.
-# - `step(optimizer)` unscales if that has not happened, and calls `optimizer.step()` unless any of ITS gradients was
-#   inf or nan when they were unscaled, whatever they are now; a large finite gradient is no reason to skip. It returns
-#   True if the optimizer stepped and False if it was skipped.
+# - `unscale_(optimizer)` divides that optimizer's gradients in place, once. Parameters without a gradient are ignored.
+#   Until `update`, a second call raises RuntimeError, and so do a call after `step` and a second `step`.
+# - `step(optimizer)` unscales if that has not happened. Then it calls `optimizer.step()` unless any of ITS gradients
+#   was inf or nan when they were unscaled, whatever they are now; a large finite gradient is no reason to skip. It
+#   returns True if the optimizer stepped and False if it was skipped.
 # - `update()` is called once per iteration, after the steps. If any optimizer met an inf or nan in this iteration, the
 #   scale is multiplied by `backoff_factor` and the count of good iterations restarts. Otherwise the count grows by one;
 #   after `growth_interval` good iterations in a row the scale is multiplied by `growth_factor` and the count restarts.
-#   The new scale counts from the next iteration on. What `update` returns doesn't matter.
-# - `state_dict()` returns a new dict of plain numbers, and `load_state_dict` continues from its scale and count, and
-#   leaves the dict as it is. Whether the settings are in it is up to you.
+# - `state_dict()` returns a new dict of plain numbers. `load_state_dict` continues from its scale and count, and leaves
+#   the dict as it is.
+# - What is up to you: what `update` returns, whether the settings are in the state, and what happens when the scale, or
+#   a gradient that is divided by it, leaves the range of float32.
 #
 # **Rule.** `torch.amp.GradScaler`, `torch.cuda.amp` and the functions `torch._amp_*` are not used.
 #

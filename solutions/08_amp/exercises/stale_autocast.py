@@ -4,17 +4,18 @@
 # debug · solid · 15 min · 2 points
 #
 # This is the loop from the beginning of the chapter, as a function. Given the same batch ten times, it returns the same
-# loss ten times. There is no error and no warning, and the float32 weights do change. And the trainer that calls `fit`
-# has its own regions.
+# loss ten times. There is no error and no warning, and the float32 weights do change. Mind that the trainer that calls
+# `fit` may already be inside a region.
 #
 # **Contract**
 #
 # - `fit` makes one step per batch and returns a list with the loss of each batch, as a float, before its step.
 #   Gradients left over from before don't leak in.
 # - Each forward uses the weights as the last step left them.
-# - Forward and loss run under CPU autocast in bfloat16 (matrix products of float32 weights are bfloat16 products, while
-#   the loss, `F.mse_loss`, is float32 there), whatever region the caller is in: none, a bfloat16 region, a float16
-#   region or a disabled region, with the cache on or off, and whether or not the model was used there before.
+# - Forward and loss run under CPU autocast in bfloat16: matrix products of float32 weights are bfloat16 products, and
+#   the loss, `F.mse_loss`, is float32.
+# - This holds whatever region the caller is in (none, bfloat16, float16 or disabled, with the cache on or off), and
+#   whether or not the model was used there before.
 # - Parameters stay float32; frozen ones keep their values. The autocast state of the caller (on or off, dtype, whether
 #   it caches) is the same afterwards, even if the model raises.
 #
