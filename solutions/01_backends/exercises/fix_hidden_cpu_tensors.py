@@ -9,13 +9,13 @@
 # **Contract**
 #
 # - However the module has been moved (`.to(device)`, `.double()`, `.to(device, dtype)`, repeatedly, alone or as part of
-#   a larger model), forward works and returns a tensor with the *parameters'* device and dtype. If x is on another
-#   device or has another dtype, it is converted first; x itself is not changed. On the CPU in float32 the numbers are
-#   those of the given code, and gradients reach x and the weights.
-# - No device is named in the class, and no global default (device, dtype) is changed, not even while forward runs
-#   (though a `with device:` block is fine).
+#   a larger model), forward works and returns a tensor with the *parameters'* device and dtype. If x has another device
+#   or dtype, convert it first; x itself is not changed.
+# - On the CPU in float32 the numbers are those of the given code. Gradients reach x and the weights.
+# - No device is named in the class. No global default (device, dtype) is changed, not even while forward runs, but a
+#   `with device:` block is fine.
 # - Old checkpoints still load: the keys of `state_dict()` and the parameters are still those of the GRU cell.
-# - T = 0 gives an empty (0, B, d_hid) tensor with that device and dtype.
+# - T = 0 gives an empty (0, B, d_hid) tensor with the parameters' device and dtype.
 #
 # **Rule.** Every tensor that is produced inside forward is on the parameters' device (the check records operations).
 #

@@ -9,8 +9,8 @@
 # **Contract**
 #
 # - Return the same structure with every tensor on `device`. Structures are dict (and OrderedDict), list, tuple and
-#   namedtuple, nested to any depth; keep their types, keys and order. Other containers don't occur, nor do other
-#   subclasses of these, such as a defaultdict, a PackedSequence or a `class Batch(dict)`.
+#   namedtuple, nested to any depth; keep their types, keys and order. Other containers don't occur, and neither do
+#   other subclasses of these (a defaultdict, a PackedSequence, a `class Batch(dict)`).
 # - Parameters and other subclasses of Tensor also count as tensors.
 # - Everything else (numbers, strings, None, other objects, even those that have their own `.to`) is passed through as
 #   the same object, unchanged.

@@ -15,19 +15,19 @@
 #
 # - Return the first code that applies, in this order:
 #   - `torch-too-old`: the version `torch` is below `needs_torch`;
-#   - `cpu-build`: the binary was built without CUDA (`built_cuda`, which is `torch.version.cuda`);
+#   - `cpu-build`: the binary was built without CUDA (`built_cuda`, that is `torch.version.cuda`, is None);
 #   - `ok`: CUDA is available and there is at least one device;
-#   - `no-driver`: there is no nvidia-smi (`driver_cuda`, the CUDA version in its corner, is None);
+#   - `no-driver`: there is no nvidia-smi (`driver_cuda`, the CUDA version that it shows, is None);
 #   - `no-card`: there is a driver, but `cards` (the lines of `nvidia-smi -L`) is 0;
 #   - `hidden-by-env`: `visible_devices` (CUDA_VISIBLE_DEVICES) leaves no card;
 #   - `driver-too-old`: the major CUDA number of the driver is below that of the build;
 #   - `unknown`: none of the above.
 # - Versions look like `2.13.0`, `2.13.0+cpu` or `2.14.0.dev20260101+cu126`. `needs_torch` has two or three numbers. A
 #   dev build of 2.14 is never compared with 2.14 itself.
-# - `visible_devices` is None (nothing is hidden) or a comma-separated list of card numbers, with or without spaces.
-#   Reading stops at the first entry that is not a card of this machine. So `''`, `'-1'`, `'-1,0'` and, with two cards,
-#   `'5'` hide everything; `'0,5'` leaves card 0. An empty entry is not a card either, and no number occurs twice.
-#   (Clusters use names such as `GPU-8f…`; these reports don't.)
+# - `visible_devices` is None (nothing is hidden) or a comma-separated list of different card numbers, with or without
+#   spaces. Reading stops at the first entry that is not a card of this machine; an empty entry isn't one. So `''`,
+#   `'-1'`, `'-1,0'` and, with two cards, `'5'` hide everything; `'0,5'` leaves card 0. (Clusters also use names such as
+#   `GPU-8f…`; these reports don't.)
 # - The dict is not modified, and other keys in it are ignored. A missing CUDA toolkit (nvcc) is never the reason,
 #   because wheels bring their own CUDA libraries.
 #

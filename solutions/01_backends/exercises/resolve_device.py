@@ -14,14 +14,14 @@
 #
 # - `spec=None`: the first of cuda, xpu, mps of which there is at least one, otherwise the CPU.
 # - The result is a torch.device that equals `.device` of a tensor allocated there. So cuda, xpu and mps without an
-#   index get the index `current`; the CPU and `meta`, even if written as `cpu:0` or `meta:0`, have no index; `meta`
-#   always exists.
-# - What cannot work here raises ValueError with the spec in its message: an unknown kind, a kind with no device, an
-#   index that is no number, too large or negative. A device that was asked for is never replaced by the CPU. (Indices
-#   are at most 127; torch keeps them in 8 bits, so that it reads "cuda:257" as cuda:1. Strings such as "cuda:",
-#   "cuda:01" and "cpu:x" don't occur.)
+#   index get the index `current`, and the CPU and `meta`, which always exist, have no index, even if written as `cpu:0`
+#   or `meta:0`.
+# - Raise ValueError with the spec in its message if the kind is unknown, if there is no device of that kind, or if the
+#   index is negative, too large or not a number. A device that was asked for is never replaced by the CPU.
 # - Strings and torch.device objects are accepted. Don't call `torch.cuda` or `torch.accelerator`, and don't change
 #   `counts` or the default device.
+# - You may assume that indices are at most 127 (torch keeps them in 8 bits and reads "cuda:257" as cuda:1), and that
+#   strings such as "cuda:", "cuda:01" and "cpu:x" don't occur.
 #
 # **Rule.** No tensor is created (the check records operations): the first one on a GPU starts CUDA, which takes time
 # and memory.
