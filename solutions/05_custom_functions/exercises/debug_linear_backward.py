@@ -15,14 +15,14 @@
 #
 # **Contract**
 #
-# - `LinearFn.apply(x, weight, bias)` equals `F.linear` for x of shape (…, n_in) with any number of leading dimensions,
-#   including none; with or without bias: `apply(x, w)`, `apply(x, w, None)`, `apply(x, w, b)`. LinearFn stays an
-#   `autograd.Function` with its own backward.
-# - The gradients of x, weight and bias pass gradcheck and gradgradcheck.
+# - `LinearFn.apply(x, weight, bias)` equals `F.linear`. x has the shape (…, n_in), with any number of leading
+#   dimensions, including none. The bias may be left out or None: `apply(x, w)`, `apply(x, w, None)`.
+# - LinearFn stays an `autograd.Function` with its own backward. The gradients of x, weight and bias pass gradcheck and
+#   gradgradcheck.
 # - A gradient that nobody needs is not computed: with a frozen weight, backward runs no product for the weight; with a
 #   frozen x, none for x; with a frozen bias, no sum. (The check records these operations.)
-# - If x or weight is changed in place between forward and backward, backward raises where a gradient depends on it, as
-#   it does for built-in operations. The incoming gradient is never changed.
+# - If x or weight is changed in place between forward and backward, backward raises if a gradient depends on the
+#   changed tensor, as with built-in operations. The incoming gradient is never changed.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -10,9 +10,9 @@
 # **Contract**
 #
 # - Forward: bit for bit the values of x, in the same dtype and shape; it may return a view or a copy.
-# - Backward: `-lam` times the incoming gradient, up to rounding in its dtype, for any number `lam >= 0` (0.3, 0, 1, …)
-#   in the range of that dtype. For `lam = 0` these are zeros where the incoming gradient is finite, not None. A
-#   negative `lam` raises ValueError. The default is 1.
+# - Backward: `-lam` times the incoming gradient, up to rounding in its dtype, for any number `lam >= 0` in the range of
+#   that dtype (0.3, 0, 1, …). For `lam = 0` it is zero, not None, wherever the incoming gradient is finite.
+# - A negative `lam` raises ValueError; the default is 1.
 # - Only uses of the *result* are reversed: if x is also used elsewhere, it gets its ordinary gradient from there.
 # - The incoming gradient and x are never changed. x need not require grad. A second differentiation works.
 #

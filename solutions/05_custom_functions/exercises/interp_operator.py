@@ -4,8 +4,8 @@
 # implement · long · 40 min · 3 points
 #
 # A calibration curve, a tone curve and a learned activation have something in common: each is a table of points with
-# straight lines between them. `np.interp` reads such a table, but autograd and the compiler can't see into it, as into
-# any other code of NumPy. Write it as an operator, so that gradients reach the inputs x and the table's values fp, and
+# straight lines between them. `np.interp` reads such a table, but neither autograd nor the compiler can look into
+# NumPy's code. Write it as an operator, so that gradients reach the inputs x and the table's values fp, and
 # `torch.compile` accepts it as one step.
 #
 # **Contract**

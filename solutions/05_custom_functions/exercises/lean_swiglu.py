@@ -11,10 +11,10 @@
 # - `swiglu(a, b)` has the values and gradients of `F.silu(a) * b`. a and b have equal shapes; unequal shapes raise
 #   ValueError (no broadcasting).
 # - For backward it keeps exactly the two inputs: `saved_tensors_hooks` see the storages of a and of b and no other, and
-#   no other tensor is stored beside them, as an attribute of `ctx` or of the class.
+#   no other tensor is kept as an attribute of `ctx` or of the class.
 # - gradcheck and gradgradcheck pass. If a or b is changed in place between forward and backward, backward raises.
-# - The dtype is kept (including bfloat16), the arguments are not changed; a and b need not require grad. The incoming
-#   gradient is never changed.
+# - The dtype is kept (including bfloat16). The arguments and the incoming gradient are never changed. a and b need not
+#   require grad.
 #
 # <details><summary>Hint 1</summary>
 #

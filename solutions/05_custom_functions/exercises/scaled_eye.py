@@ -11,16 +11,16 @@
 # - `E = ScaledEye(n, c)` has the attributes n and c; c is a float or a 0-d tensor.
 # - These work, with the results of the dense matrix: `torch.matmul(E, t)`, `torch.matmul(t, E)`, `E @ t`, `t @ E` and
 #   `t.matmul(E)` for t of shape (n,), (n, m) or (m, n), as it fits; `torch.trace(E)` and `torch.diagonal(E)`, which are
-#   tensors. A float64 t gives a float64 result (with a c that may have been rounded to float32).
+#   tensors. A float64 t gives a float64 result (c may have been rounded to float32).
 # - `torch.add(E, F)` and `torch.matmul(E, F)` of two ScaledEyes give a ScaledEye. What `torch.add` does with anything
 #   else is up to you.
 # - You needn't support further arguments, such as `alpha` of `torch.add` or `offset` of `torch.diagonal`, but you must
 #   not ignore them: they raise TypeError, or the result is right.
-# - If c requires grad, gradients reach it. A size that does not fit raises ValueError or RuntimeError (t has one
-#   or two dimensions).
-# - Every other torch function raises TypeError, and that error comes from the protocol itself: where
-#   `__torch_function__` returns NotImplemented, torch asks the classes of the other arguments, and raises if they also
-#   return NotImplemented. No deprecation warning.
+# - If c requires grad, gradients reach it.
+# - A size that does not fit raises ValueError or RuntimeError. You may assume that t has one or two dimensions.
+# - Every other torch function raises TypeError. Leave that to the protocol: if `__torch_function__` returns
+#   NotImplemented, torch asks the classes of the other arguments, and raises if they also return NotImplemented. There
+#   is no deprecation warning.
 #
 # **Rule.** No tensor of n · n elements is made: this is recorded, and n = 100,000 occurs in the tests.
 #

@@ -9,14 +9,14 @@
 #
 # **Contract**
 #
-# - Forward: exactly +1 where x >= 0 (including 0 and -0), exactly -1 where x < 0, nan stays nan. Same shape, dtype and
-#   device as x, new memory.
-# - Backward: the incoming gradient where |x| < 1; zero where |x| > 1, if the incoming gradient is finite. What it is
-#   where x is nan, and at -1 and 1, is up to you. A second differentiation works: the result of backward depends on
-#   the incoming gradient only, so its derivative with respect to x is zero, not an error.
+# - Forward: exactly +1 where x >= 0 (including -0), exactly -1 where x < 0, nan stays nan. Same shape, dtype and
+#   device as x, in new memory.
+# - Backward: the incoming gradient where |x| < 1, zero where |x| > 1. A second differentiation works: backward's result
+#   depends only on the incoming gradient, so its derivative with respect to x is zero, not an error.
 # - x and the incoming gradient are never changed. x may be of any shape and need not require grad. Other uses of x keep
 #   their ordinary gradient.
 # - If x is changed in place between forward and backward, backward either raises or computes the right gradient.
+# - Up to you: the gradient where x is nan, -1 or 1, and where |x| > 1 and the incoming gradient isn't finite.
 #
 # gradcheck compares with the true derivative of the step, so it fails here by design. The tests compare with the
 # gradient of the surrogate.
