@@ -13,17 +13,18 @@
 #   means that the query may look at the key. The function returns a tuple of two tensors.
 # - The first one is (B, H, Q, E) in the dtype of `q`: for each query the mean of the values, with the weights softmax(q
 #   · k / √D) over the keys that it may see. The second one is (B, H, Q), float64 if `q` is and float32 otherwise: the
-#   logsumexp of these scaled scores. A query that may see no key gets zeros and -inf. In the first blocks a query may
-#   see no key and get some later.
+#   logsumexp of these scaled scores.
+# - A query may see no key in the first blocks and some later. A query that may see no key at all gets zeros and -inf.
+# - Keys are taken `block` at a time; the last block may be smaller. A `block` below 1 raises ValueError, one larger
+#   than K is fine, and K may be 0. The arguments are not changed. Gradients are not asked for.
+# - Half precision is computed in float32 and rounded once, at the end.
 # - No result is nan as long as all scores, and the values and their weighted sums, are finite. Scores of 1e4 and -1e4
-#   work, whether the key is hidden or not. Where a float32 logsumexp of large scores lacks digits, the output may also
-#   lack them (at 1e4, three are left). Half precision is computed in float32 and rounded once, at the end.
-# - Keys are taken `block` at a time; the last block may be smaller. A `block` below 1 raises ValueError, one
-#   larger than K is fine, and K may be 0. The arguments are not changed. Gradients are not asked for.
+#   work, whether the key is hidden or not. In float32, the output may lose as many digits as the logsumexp of large
+#   scores does (at 1e4, three are left).
 #
 # **Rule.** No tensor that your code makes has more elements than the largest of `q`, `k`, `v`, the output and the
-# scores of one block, B·H·Q·block. Where K is much larger than `block` and E, all of these tensors together never hold
-# as many numbers as there are scores. The number of operations depends on the number of blocks, not on B, H or Q.
+# scores of one block, B·H·Q·block. If K is much larger than `block` and E, all of these tensors together never hold as
+# many numbers as there are scores. The number of operations depends on the number of blocks, not on B, H or Q.
 # `scaled_dot_product_attention` isn't called. (All of this is recorded.)
 #
 # <details><summary>Hint 1</summary>

@@ -4,14 +4,14 @@
 # debug · solid · 25 min · 3 points
 #
 # This layer has a cache of its own, with mistakes like those of the opening. Without a cache the layer is right. With
-# one it raises nothing, and it is wrong from the second call on. Find the mistakes, and fix `forward`.
+# one it raises no error, but it is wrong from the second call on. Find the mistakes, and fix `forward`.
 #
 # **Contract**
 #
 # - `forward(x, cache)` gets x, (B, T, E), the next T >= 1 positions, and a dict in which earlier calls stored what they
 #   know. `{}` is an empty cache. The result is (B, T, E). float32 on the CPU is enough.
 # - Without a cache the layer gives the numbers that it gives now, and the same gradients.
-# - With a cache, however a sequence is cut into pieces, the results of the calls are together what the layer gives for
+# - With a cache, however a sequence is cut into pieces, the joined results of the calls are what the layer gives for
 #   the whole sequence without a cache, up to rounding (1e-5 of the size of x, however large that is). No gradient is
 #   asked for here.
 # - After each call the dict holds under "k" the keys and under "v" the values of all positions so far, each (B,
@@ -19,7 +19,7 @@
 #   no others.
 # - A key is turned once, before it is stored, and never again.
 # - The caller may keep `dict(cache)`, to go back to it and go on differently, and may use one layer with several caches
-#   in turn. So the layer writes into no tensor that it has stored, and the layer itself remembers nothing.
+#   in turn. So the layer never writes into a tensor that it has stored, and the layer itself remembers nothing.
 # - `turn` and `__init__` stay as they are.
 #
 # **Rule.** Each call of `forward` calls `scaled_dot_product_attention` once. There is no loop over positions.

@@ -11,15 +11,15 @@
 #
 # - `query_positions` and `query_documents` are (Q,) or (B, Q), `key_positions` and `key_documents` are (K,) or (B, K),
 #   in any combination, and all are int32 or int64. `valid` is (K,) or (B, K) bool. A tensor without a batch dimension
-#   holds for every row, and B is 1 if none of them has one.
+#   applies to every row, and B is 1 if none of them has one.
 # - The result is (B, 1, Q, K) bool, on the device of the positions. It is True exactly where the key's position isn't
-#   after the query's and everything else that is given agrees. With `window`, the key must be less than `window`
+#   after the query's and all other conditions that are given hold. With `window`, the key must be less than `window`
 #   positions before the query, so `window=1` leaves only the query's own position. With documents, both must be in the
 #   same document. With `valid`, the key must be valid; it doesn't matter whether the query is.
 # - Positions are compared, never counted from the shapes: they may start anywhere, be in any order, and differ from row
-#   to row. Differences of positions, and positions plus or minus `window`, fit into the positions' dtype. Q or K may be
-#   0. A query that may see no key has False everywhere. The arguments are not changed.
-# - A window below 1 raises ValueError, and so does one kind of documents without the other.
+#   to row. Q or K may be 0. The arguments are not changed.
+# - A window below 1 raises ValueError, and so do documents for only the queries or only the keys.
+# - You may assume that differences of positions, and positions plus or minus `window`, fit into their dtype.
 #
 # **Rule.** No loop over queries, keys or rows: the number of operations doesn't grow with any of them (it is recorded),
 # and `tolist` isn't called. The check can't see loops over NumPy arrays, so please keep to the rule there.

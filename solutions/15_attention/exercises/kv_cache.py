@@ -7,24 +7,25 @@
 #
 # **Contract**
 #
-# - `Cache(batch, heads, max_length, dim, dtype)` takes memory for keys and values, (B, H, max_length, D) each, and no
-#   more. Two caches share no memory. `append` takes none later, and `reorder` may copy the filled positions for a
-#   moment. `length` is the number of positions that are filled, an int.
-# - `append(k, v)`, each (B, H, n, D) with n >= 0, stores the n new positions behind the filled ones. It returns all
-#   keys and all values so far, (B, H, length, D) each, as views of the cache's own memory. What was stored before is
-#   neither copied nor moved.
+# - `Cache(batch, heads, max_length, dim, dtype)` allocates memory for keys and values, (B, H, max_length, D) each, and
+#   no more. `length` is the number of positions that are filled, an int.
+# - `append(k, v)`, each (B, H, n, D) with n >= 0, stores the n new positions behind the filled ones, without allocating
+#   memory. It returns all keys and all values so far, (B, H, length, D) each, as views of the cache's own memory. What
+#   was stored before is neither copied nor moved.
 # - What is stored requires no grad and has no graph, whatever k and v have. The cache keeps no reference to k and v,
-#   which share no memory with it.
+#   and shares no memory with them or with another cache.
 # - `rewind(length)` forgets everything from that position on, and writes nothing; 0 empties the cache. The next
-#   `append` writes there. Less than 0 or more than what is filled is a ValueError.
+#   `append` writes there. A `length` below 0 or above what is filled raises ValueError.
 # - `reorder(rows)`, (B,) int64, makes row i what row rows[i] was, as a beam search needs it. A row may be asked for
-#   several times or not at all. Only filled positions are moved, within the same memory.
+#   several times or not at all. Only filled positions are moved, within the same memory; a copy of them may exist for a
+#   moment.
 # - `append` raises ValueError if the positions don't fit (exactly `max_length` do), if k or v has other dimensions (B,
-#   H, D or their number) or another dtype than the cache, or if k and v have different n. `reorder` raises IndexError
-#   or ValueError for an index outside 0 … B - 1, for rows of another length and for a bool mask, however many positions
-#   are filled. After each refusal the cache is what it was, and nothing has been written into its memory.
+#   H, D or their number) or another dtype than the cache, or if k and v have different n.
+# - `reorder` raises IndexError or ValueError for an index outside 0 … B-1, for rows of another length and for a bool
+#   mask, however many positions are filled.
+# - After each refusal the cache is what it was, and nothing has been written into its memory.
 #
-# **Rule.** All memory that stays is taken in `__init__`.
+# **Rule.** All memory that stays is allocated in `__init__`.
 #
 # <details><summary>Hint 1</summary>
 #

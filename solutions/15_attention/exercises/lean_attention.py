@@ -11,14 +11,15 @@
 #
 # - `LeanAttention.apply(q, k, v)` takes `q` (…, Q, D), `k` (…, K, D) and `v` (…, K, E) with equal leading dimensions
 #   (or none), K >= 1, all float32 or all float64. It returns softmax(q kᵀ / √D) v, (…, Q, E), in their dtype. The
-#   gradients are those of this formula. Scores of 1e4 and -1e4 work; in float32, two right digits are enough there. The
-#   arguments and the incoming gradient may be views with any strides, and neither is changed.
+#   gradients are those of this formula.
 # - Between forward and backward nothing stays alive but `q`, `k`, `v`, the output and at most two numbers for each
-#   query. All of it is kept by `save_for_backward`, so that backward raises if one of these was changed in place. In
-#   forward and in backward all scores may exist for a moment.
+#   query. All of it is kept by `save_for_backward`, so that backward raises if one of these was changed in place.
+#   During forward and backward, all scores may exist for a moment.
 # - Backward computes no gradient for an input that needs none, and nothing that only such a gradient needs.
-# - A second derivative is refused, not wrong: if gradients of `out.square().sum()`, made with `create_graph=True`, are
-#   part of another loss, its `backward()` raises RuntimeError, or making them does (or all of it is right).
+# - The arguments and the incoming gradient may be views with any strides, and neither is changed. Scores of 1e4 and
+#   -1e4 work; in float32, two right digits are enough there.
+# - A second derivative is right, or it is refused: making gradients of `out.square().sum()` with `create_graph=True`,
+#   or the `backward()` of a loss that contains them, raises RuntimeError.
 #
 # **Rule.** `forward` and `backward` are static methods of the Function. Backward is a formula of your own, without
 # autograd, torch.func, a checkpoint or a kernel for attention. The check can't see numbers that are kept outside of

@@ -12,8 +12,8 @@
 #   p · base^(-2i/D): it becomes (a cos - b sin, a sin + b cos).
 # - `positions` is (T,) for all rows or (B, T), one row of positions for each row of x, int32 or int64, from 0 to
 #   100,000 and in any order.
-# - Positions, angles, cos and sin are float32 and the products too, whatever the dtype of x is and whether autocast is
-#   on or not. The result has the dtype of x and is rounded once, at the end. float64 may be computed in float32.
+# - Positions, angles, cos, sin and the products are float32, whatever the dtype of x is and whether autocast is on or
+#   not. The result has the dtype of x and is rounded once, at the end. For a float64 x, float32 is enough.
 # - Gradients reach x.
 # - `to_halves(weight, heads)`: some models pair the neighbours 2i and 2i + 1 of a head. The function takes the weight
 #   of a query or key projection, (heads * D, E), that was trained for such a model. It returns the weight with its rows

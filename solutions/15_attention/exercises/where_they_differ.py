@@ -60,7 +60,7 @@
 #
 # - `INPUTS` is a dict with the keys "a" to "f". Each value is a tuple (q, k, v), or None where no such input exists.
 # - q is (B, H, Q, D), k and v are (B, H', K, D), all float32, with 1 to 64 numbers in each tensor, and each number from
-#   -1000 to 1000. Both functions of the pair take them.
+#   -1000 to 1000. Both functions of the pair accept them.
 # - The first function gives finite numbers. The second gives nan or inf somewhere, or a result that is more than 0.01
 #   away from the first one somewhere.
 # - Rounding alone doesn't count: if both results are finite, they must also be 0.01 apart when q, k and v are float64.
