@@ -10,16 +10,17 @@
 #
 # - Return the mean of -log p[target], with p = softmax(logits), over the rows whose target is not `ignore_index`. With
 #   label smoothing e, the target distribution is 1 - e on the target *plus* e / C on every class.
-# - The result is a differentiable 0-d tensor in the dtype of `logits`, and float64 is not rounded to float32. Large
-#   logits neither overflow nor underflow. In float32 the loss is right to 0.001 at logits of 1e4. In float16 the sum of
-#   many losses doesn't overflow. A class that is not the target and whose logit is -inf has probability 0; without
-#   smoothing, the loss and gradient are finite.
+# - The result is a differentiable 0-d tensor in the dtype of `logits`, and float64 is not rounded to float32.
+# - Large logits neither overflow nor underflow. In float32 the loss is right to 0.001 at logits of 1e4. In float16 the
+#   sum of many losses doesn't overflow.
+# - A logit of -inf gives its class probability 0. If that class isn't the target, the loss and gradient are finite
+#   without smoothing.
 # - Ignored rows affect neither the value nor the gradient, whatever their logits are, even nan. If no row is left, the
 #   result is nan, and `backward()` still runs.
 # - A target outside 0 … C-1 that is not `ignore_index` raises IndexError. Shapes other than (N, C) and (N,) raise
 #   ValueError. Floating-point targets raise TypeError. The arguments are not changed.
 #
-# **Rule.** Do not run `F.cross_entropy`, `nn.CrossEntropyLoss` or `F.nll_loss` (`log_softmax` is allowed); the check
+# **Rule.** Do not run `F.cross_entropy`, `nn.CrossEntropyLoss` or `F.nll_loss` (`log_softmax` is allowed). The check
 # records operations.
 #
 #

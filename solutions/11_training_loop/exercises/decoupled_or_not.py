@@ -16,8 +16,8 @@
 # - lr and weight_decay may be anything from 1e-4 to 0.5. The result does not depend on amsgrad, eps and similar
 #   options.
 #
-# **Rule.** Decide by how far steps of the optimizer move weights, not by its class, its name, its defaults, its state
-# or its source. The check sees that a step is made, but not what you decide by, so please keep to the rule there.
+# **Rule.** Decide from how far the optimizer's steps move weights, not from its class, its name, its defaults, its
+# state or its source. The check can see that you make a step, but not how you decide, so please keep to the rule.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -9,11 +9,12 @@
 # **Contract**
 #
 # - `model` is a `Backbone` (the class below, which you may change) that `prepare` hasn't seen before, and `state` is
-#   the state dict of another `Backbone`. Both have the *old* number of classes. Afterwards the body has the weights and
-#   statistics of `state`. `model.fc` is a new Linear layer with `num_classes` outputs, on the body's device and in its
-#   dtype, and none of its weights and biases are old. All parameters keep their names.
-# - Return an SGD optimizer with momentum 0.9 over exactly those parameters that the model has now and that are trained:
-#   the body's with `lr_body`, the head's with `lr_head`.
+#   the state dict of another `Backbone`. Both have the *old* number of classes.
+# - Afterwards the body has the weights and statistics of `state`, and `model.fc` is a new Linear layer with
+#   `num_classes` outputs, on the body's device and in its dtype. None of its weights and biases are old. All parameters
+#   keep their names.
+# - Return an SGD optimizer with momentum 0.9 over exactly those parameters of the finished model that are trained: the
+#   body's with `lr_body`, the head's with `lr_head`.
 # - `lr_body == 0` means a frozen body: it gets no gradients and is not in the optimizer. Its batch-norm statistics and
 #   its outputs don't change, even in train mode, and even if `model.train()` and `model.eval()` are called later.
 # - `state` is not changed and shares no memory with the model. It must fit completely: an extra key, a missing key or a

@@ -64,8 +64,8 @@
 #
 # - `inputs` is a dict with the keys "mean", "unused", "clip" and "place". The value of "mean" is a tuple
 #   `(losses, batch_size)`. The others are lists of gradients.
-# - A list has 1 to 20 Python numbers between -1000 and 1000. In "unused", further entries may be `None`. `batch_size`
-#   is an int of at least 1.
+# - A list has 1 to 20 entries, Python numbers between -1000 and 1000. In "unused", some of them, but not all, may be
+#   `None`. `batch_size` is an int of at least 1.
 # - Write `None` for a pair that no input separates.
 # - Two results are different if they differ by more than float32's rounding. Each pair is worth half a point.
 #

@@ -16,14 +16,14 @@
 #   trains once, always on the same batch, and returns the loss before its update as a float.
 # - Return one of four strings, the first in this list that applies:
 #     - `"fits"`: the last loss is below `floor`, even if it came from the last of `max_steps` calls.
-#     - `"stands still"`: no call changed any weight, not even in the last bit. This includes `max_steps=0`, when `step`
-#       is never called. A weight that was nan and still is nan has not changed. Frozen weights count like all others.
-#       (No weight goes from 0.0 to -0.0 or back.)
+#     - `"stands still"`: no call changed any weight, not even in the last bit; frozen weights count like all others.
+#       This includes `max_steps=0`, when `step` is never called. A weight that was nan and still is nan has not
+#       changed.
 #     - `"diverges"`: the last loss is nan or inf, or larger than the first.
 #     - `"stuck"`: anything else, that is, the weights change but the loss doesn't get below `floor`.
 # - `weights` is a list of float32 or float64 tensors of any shape. Some may be frozen, the same tensor may be listed
-#   twice, and the list may be empty (then no weight changes). Your own code changes nothing: no weight, gradient or
-#   flag, and no random state.
+#   twice, and the list may be empty. You may assume that no weight goes from 0.0 to -0.0 or back.
+# - Your own code changes nothing: no weight, gradient or flag, and no random state.
 #
 # <details><summary>Hint 1</summary>
 #

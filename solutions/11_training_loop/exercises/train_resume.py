@@ -14,9 +14,8 @@
 # - One step uses `accumulate` micro-batches in order; the last step of an epoch uses those that are left. Its gradient
 #   is that of the cross entropy averaged over *all samples* of its micro-batches. If `max_norm` is given, the norm of
 #   that whole gradient is clipped to it. Each optimizer step is followed by one scheduler step.
-# - `steps` is a total. With `resume`, the result of an earlier call, the steps made until then count. If there are
-#   already enough, nothing is trained: the function only loads `resume`, so the objects and the result are those of the
-#   earlier call.
+# - `steps` is the total: it includes the steps that led to `resume`, the result of an earlier call. If these are
+#   already enough, the function only loads `resume`, so the objects and the result are those of the earlier call.
 # - Return a dict. `"step"` is the number of steps made. `"losses"` is a list with the mean loss over the samples of
 #   each step, from the very first step on, as a float computed before the update. Add whatever else you need.
 # - **Bit for bit.** `train(steps=4)`, then `train(steps=9, resume=…)` with fresh objects gives the same parameters,
@@ -29,8 +28,8 @@
 #   afterwards. Parameters that get no gradient (frozen, unused) don't change, and gradients from before the call don't
 #   count.
 #
-# **Rule.** Run one forward and then its backward for each micro-batch, and none for micro-batches of steps already
-# made. The check sees what the model runs, but not what a copy of it does, so please keep to the rule there.
+# **Rule.** Run one forward pass and then its backward pass for each micro-batch, and neither for micro-batches of steps
+# already made. The check sees what the model runs, but not what a copy of it runs, so please keep to the rule.
 #
 # In Exercises 12.8 and 12.11 you build this loop again in parts, for a language model.
 #
