@@ -8,14 +8,14 @@
 # **Contract**
 #
 # - `learning_rate(step, peak, warmup, total, floor)` returns a float. In the steps 0 … warmup - 1 it climbs evenly,
-#   from peak / warmup in step 0 to peak in step warmup - 1. In step warmup a half cosine starts at peak; it falls to
-#   floor in step total, and the rate stays there. With warmup 0 it starts at peak. 0 ≤ warmup < total. (nanoGPT divides
-#   by warmup + 1, and reaches peak a step later.)
+#   from peak / warmup in step 0 to peak in step warmup - 1. Then it falls along half a cosine, from peak in step warmup
+#   to floor in step total, and stays there. With warmup 0 it starts at peak. 0 ≤ warmup < total. (nanoGPT divides by
+#   warmup + 1, and reaches peak a step later.)
 # - `adamw_step(params, state, lr, betas, eps, weight_decay)` changes params in place as `torch.optim.AdamW` does, and
 #   returns None. Only parameters with two or more dimensions decay. The decay comes before the step and does not go
 #   through the moments.
-# - `state` is an empty dict before the first call. Use it to keep what the next call needs, under the parameter's
-#   index, and keep nothing anywhere else. `copy.deepcopy(state)` must work.
+# - `state` is an empty dict before the first call. Keep what the next call needs in it, under the parameter's index,
+#   and nothing anywhere else. `copy.deepcopy(state)` must work.
 # - A parameter whose `.grad` is None is skipped: it doesn't decay, and the call is not counted for it.
 # - Nothing is added to a graph, and gradients are not changed.
 #

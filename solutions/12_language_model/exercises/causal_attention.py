@@ -9,8 +9,8 @@
 # **Contract**
 #
 # - `q`, `k`, `v` are (B, H, T, D). `valid` is (B, T) bool, and False marks padding. The result is (B, H, T, D) in the
-#   dtype of q. Its row t is a mean of the rows of v with weights softmax(q[t] · k[s] / √D) over the *keys* of t, the
-#   valid positions s <= t (t itself too, if it is valid).
+#   dtype of q. Its row t is the mean of the rows of v, weighted by softmax(q[t] · k[s] / √D) over the *keys* of t: the
+#   valid positions s <= t, including t itself if it is valid.
 # - Padding only affects keys: no query attends to a padded position, but the query of a padded position is computed
 #   like any other.
 # - If a query has no key, its row is exactly zero.

@@ -9,8 +9,9 @@
 # **Contract**
 #
 # - `first_exploding(model, x, limit)` runs `model(x)` once, without a graph, to its end or to the first explosion. It
-#   returns a tuple (name, size) for the first module without children, in the order in which they *run*, whose output
-#   explodes, or None if no output explodes. The name is the dotted name, as in `named_modules()`.
+#   judges only modules without children. It returns a tuple (name, size) for the first output that explodes, in the
+#   order in which the modules *run*, or None if no output explodes. The name is the dotted name, as in
+#   `named_modules()`.
 # - The *size* of an output is its root mean square, computed in float32 or better for every dtype, as a Python float.
 #   It may be infinite where the squares, or their sum, overflow in float32. An output may be a tensor, or tuples, lists
 #   and dicts of tensors, possibly nested; then the size is that of all their floating-point numbers together. Integer

@@ -14,9 +14,9 @@
 #   the same x. It is made for numbers such as `torch.randn` draws.
 # - `keeps_the_past(layer)` returns True if the output at each position depends only on the inputs up to that position.
 #   Otherwise it returns False or raises an error.
-# - If later inputs change, the earlier outputs of a right layer may change in their last digits, but by less than 1e-5.
-# - A wrong layer may look right for a short x and at most positions. But for T = 32 there is a position with this
-#   property: if you draw everything after it anew with `torch.randn`, an output up to it changes by more than 1e-3.
+# - If later inputs change, rounding may change the earlier outputs of a right layer, but by less than 1e-5.
+# - A wrong layer may look right for a short x and at most positions. But for T = 32 there is a position where it shows:
+#   if you draw everything after it anew with `torch.randn`, an output at or before it changes by more than 1e-3.
 # - Autograd follows every path from x to the output, so you may also test with gradients. For a right layer those that
 #   should be zero are below 1e-5.
 #

@@ -10,7 +10,7 @@
 # - `remember_less(block, x)` returns `block(x)`, with the same gradients for x and for every trainable parameter of
 #   the block.
 # - For backward, keep x, what the block owns, and the state of the random numbers, and nothing else: no copy and no
-#   intermediate result. Backward runs the block again, in eval mode as well.
+#   intermediate result. Backward runs the block again, even in eval mode.
 # - The second run repeats the random numbers of the first, so that dropout drops the same places. From outside, torch's
 #   global generator on the CPU behaves as with a plain `block(x)`: the first run advances it, and backward leaves it as
 #   it found it, even if other code drew random numbers in between.
@@ -19,8 +19,8 @@
 #   contain several calls, even of the same block.
 # - x, the block's training flags and its hooks are not changed. First derivatives are enough.
 # - The second run is an ordinary run of the block. You may therefore assume that the block has no buffers that a run
-#   changes (batch norm would count each batch twice), that no hooks are registered on its parameters themselves (they
-#   would run twice), and that neither pass is under autocast, which the second run would have to repeat.
+#   changes (batch norm would count each batch twice), that its parameters themselves have no hooks (they would run
+#   twice), and that neither pass is under autocast.
 #
 # **Rule.** Write one custom autograd Function, without `torch.utils.checkpoint`.
 #

@@ -14,11 +14,11 @@
 #   parameters.
 # - `head.weight` and `emb.weight` are the same Parameter: `parameters()` counts it once, and it is still one object
 #   after `copy.deepcopy`, `.double()` and `load_state_dict`.
-# - `mask` is (length, length) bool, True where a position (row) may look (column): at itself and at everything before
-#   it. It follows the module to another device, is not in the state_dict, is not trained, and stays bool after
-#   `.double()`.
+# - `mask` is (length, length) bool. Its row t is True at the positions that position t may look at: itself and
+#   everything before it. It follows the module to another device, is not in the state_dict, is not trained, and stays
+#   bool after `.double()`.
 # - `forward` takes ids (B, T), T <= length. It applies `emb`, all blocks in order, `norm` and `head`, in train mode and
-#   in eval mode alike, and returns (B, T, vocab). Each block gets the first T rows and columns of `mask`, also when
+#   in eval mode alike, and returns (B, T, vocab). Each block gets the first T rows and columns of `mask`, even if
 #   `mask` has been changed in place.
 # - At the start, all matrices are drawn from N(0, 0.02²), except those that write into the stream, `out.weight` and
 #   `down.weight` of each block, which are drawn from N(0, 0.02² / (2 · layers)). All biases are 0, and the weights of

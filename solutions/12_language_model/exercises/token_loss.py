@@ -9,15 +9,15 @@
 # **Contract**
 #
 # - `logits` is (B, T, V), `targets` is (B, T) int64. Entry (b, t) of the result, (B, T), is minus the log-probability
-#   that the logits give to target (b, t), in nats. Nothing is averaged. A target with a logit of -inf has the loss inf,
-#   and nan among the logits of a position that counts makes its loss nan.
+#   that the logits give to target (b, t), in nats. Nothing is averaged. If the target's logit is -inf, the loss is inf.
+#   A nan among the logits of a position that counts makes its loss nan.
 # - Where the target equals `ignore`, the loss is exactly 0, and so is the gradient of those logits, whatever they are,
 #   even inf and nan. `ignore` may be any integer, even an id between 0 and V - 1.
 # - Compute and return the result in float32, also for bfloat16 and float16; float64 stays float64. Logits of 1000 work.
 #   The arguments are not changed, and the loss is differentiable with respect to the logits.
 #
 # **Rule.** Pick the number with `gather` (or `take_along_dim`); do not use `cross_entropy`, `nll_loss` or `one_hot`.
-# The check also changes what `gather` gives, and then the result must change.
+# The check also changes what `gather` returns, and then your result must change.
 #
 # <details><summary>Hint 1</summary>
 #

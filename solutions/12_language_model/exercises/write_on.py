@@ -10,10 +10,11 @@
 #
 # - `logits` takes int64 ids (1, T), T at most `length`, and returns (1, T, V) float32, as a model does. `prompt` is
 #   (T0,) int64, T0 at least 1. Return its ids followed by `n` more, (T0 + n,); `n` may be 0.
-# - Each new id is drawn from the *nucleus* of the distribution that the logits of the last position give at this
-#   temperature (logits divided by it): the fewest most likely ids whose probabilities add up to `top_p` or more. Their
-#   relative probabilities stay the same. `top_p` is in (0, 1]. With a very small `top_p` only the likeliest id is left.
-#   With 1 no id is left out, though an id so unlikely that a float32 sum doesn't change may be.
+# - The last position's logits, divided by `temperature`, give each id a probability. Each new id is drawn from the
+#   *nucleus*: the fewest most likely ids whose probabilities add up to `top_p` or more. Their relative probabilities
+#   stay the same.
+# - `top_p` is in (0, 1]. With a very small `top_p` only the likeliest id is left. With 1 no id is left out, except
+#   perhaps one so unlikely that it doesn't change a float32 sum.
 # - Temperature 0 chooses the likeliest id. Every other temperature, down to 1e-20, draws.
 # - The model gets the last `length` ids of the text so far, or all of them if there are fewer.
 # - All randomness comes from `generator`, which is not seeded again: equal generator states give equal texts, and the
