@@ -18,14 +18,14 @@
 #   address. If there is none, it asks the driver for a new segment: 2 MiB in the small pool; in the large pool 20 MiB
 #   for requests under 10 MiB (rounded), otherwise the size rounded up to a multiple of 2 MiB. The new block is at the
 #   segment's beginning.
-# - A block that is too large is split, and the request gets the lower part: in the small pool if 512 bytes or more are
-#   left over, in the large pool if more than 1 MiB is left over. Otherwise the request gets the whole block.
-# - If the driver has no room, all segments without a used block, of both pools, are given back to it, and it is asked
-#   once more. If it still has no room, its MemoryError propagates. The allocator is then in the state from before the
-#   request, without those segments.
+# - If 512 bytes or more of the block would be left over in the small pool, or more than 1 MiB in the large pool, the
+#   block is split and the request gets the lower part. Otherwise the request gets the whole block.
+# - If the driver raises MemoryError, all segments of both pools without a block in use are given back to it, and it is
+#   asked once more. If it raises again, the error propagates, and the allocator is as it was before the request, but
+#   without those segments.
 # - `free` gives nothing back to the driver. The block merges with free neighbours in its own segment, on both sides. An
 #   address that isn't in use raises ValueError.
-# - `empty_cache` gives back every segment without a used block, in any order.
+# - `empty_cache` gives back every segment without a block in use, in any order.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -13,16 +13,14 @@
 # - A plan is a list of segments (start, stop), pairs of plain ints (not NumPy's), in order and without overlap. `stop`
 #   is excluded, as in `range`. A layer outside all segments keeps `act`. A segment keeps only `edge[start]` and is
 #   computed again in backward.
-# - Backward goes from the last layer to the first. When it reaches a segment, the `act` of all its layers exists,
-#   instead of `edge[start]`, and with it everything that is kept before the segment; what comes after it is gone. At a
-#   layer outside all segments, the same is true for this one layer. The largest of these sums must not exceed `budget`;
-#   equal is fine.
+# - Backward goes from the last layer to the first. When it reaches a segment, two things are in memory: the `act` of
+#   all layers of the segment (instead of `edge[start]`), and everything that is kept of the layers before it. What was
+#   kept of the layers after it is gone. At a layer outside all segments it is the same, with the `act` of this one
+#   layer. The largest of these sums must not exceed `budget`; equal is fine.
 # - The sum of `cost` over all layers in segments is as small as possible. Any plan with that sum is accepted. The
-#   result is `[]` if nothing has to be computed again, including for a chain without layers. It is None if no plan
-#   fits.
-# - Sizes and costs may be fractions, but they are multiples of 1/4 and at most 100, so their sums are exact. For such
-#   numbers, the number of steps must not grow exponentially with the number of layers, so you can't try all plans. The
-#   lists are not changed.
+#   result is `[]` if nothing has to be computed again, as for a chain without layers, and None if no plan fits.
+# - Sizes and costs are multiples of 1/4 and at most 100, so their sums are exact. For such numbers, the number of steps
+#   must not grow exponentially with the number of layers, so you can't try all plans. The lists are not changed.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -8,24 +8,24 @@
 #
 # **Contract**
 #
-# - Each function returns what it returns now. Apart from that result, nothing that it creates stays alive. Grad mode
-#   and training flags are afterwards what they were before, whatever they were. Each function is worth half a point.
+# - Each function returns what it returns now. Apart from that result, nothing that it creates stays alive. Afterwards
+#   grad mode and training flags are the same as before, whatever they were. Each function is worth half a point.
 # - `evaluate(model, batches)` returns the mean of the batches' losses as a float. Its peak doesn't grow with the number
-#   of batches, apart from one number for each. `requires_grad` is afterwards what it was before.
+#   of batches, except by one number per batch. `requires_grad` flags are the same afterwards.
 # - `first_features(model, batches)` returns a list of tensors (batch, width) in the dtype of the model: the first
-#   position of each output. No tensor owns more memory than it shows, none has a graph, and all can be used in training
-#   later. This is also true for batches of one.
-# - `train(model, optimizer, batches)` skips the batches that raise a RuntimeError, in forward or in backward, and
-#   returns {number: error}. Afterwards the weights are as if only the good batches had been in the list. An error in
-#   the dict has the type and the `args` of the one that was raised. It may be a new one: `type(e)(*e.args)` works for
-#   all errors here. Nothing of a failed batch stays alive, not even through `__cause__` and `__context__` of the error,
-#   at any depth. Gradients and optimizer state of good batches may stay; gradients of a failed batch may not. All other
-#   exceptions propagate.
+#   position of each output. Even for batches of one, no tensor owns more memory than it shows, none has a graph, and
+#   all can be used in training later.
+# - `train(model, optimizer, batches)` skips each batch that raises a RuntimeError, in forward or in backward, and
+#   returns {number: error}. Other exceptions propagate. Afterwards the weights are as if only the good batches had been
+#   in the list. Each error in the dict has the type and the `args` of the one that was raised, but may be a new one:
+#   `type(e)(*e.args)` works for all errors here. Nothing of a failed batch stays alive, not its gradients, and not even
+#   through `__cause__` and `__context__` of the error, at any depth. Gradients and optimizer state of good batches may
+#   stay.
 # - `sizes(model, x)` returns the mean absolute output of each call of a child, a list of floats in the order of the
 #   calls. An output counts as it is when the child returns it, even if it is changed later. The function can be called
-#   again and again. Afterwards the modules have the hooks and the attributes that they had before, also if the model
-#   raises; its exception then propagates, whatever it is. The outputs are not all kept at the same time. You may assume
-#   that no hook of somebody else changes an output and that no child has a `forward` among its own attributes.
+#   again and again. The outputs are not all kept at the same time. Afterwards the modules have the same hooks and
+#   attributes as before, even if the model raises; its exception propagates, whatever it is. You may assume that no
+#   hook of somebody else changes an output and that no child has a `forward` among its own attributes.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -12,17 +12,17 @@
 #   row whose target is -100, all logits are finite.
 # - Afterwards the weights are those of the given loop. What is left in `.grad` doesn't matter. The batches and the
 #   model's training mode are not changed, not even during the epoch.
-# - The function returns a tuple of two floats and an int: mean loss, share of hits, number of skipped batches. They are
-#   those of the given loop, to 1e-4. At least one batch has a finite loss.
-# - A batch whose loss isn't finite counts for nothing: no step, no loss, no hits, no targets. This includes nan and
-#   inf, whatever the reason, and so also a batch without a single target. The third result is the number of such
-#   batches. Targets of -100 count for nothing in any batch.
+# - The function returns what the given loop returns, to 1e-4, as a tuple of two floats and an int: mean loss, share of
+#   hits, number of skipped batches. At least one batch has a finite loss.
+# - A batch whose loss is nan or inf, whatever the reason, counts for nothing: no step, no loss, no hits, no targets.
+#   This includes a batch without a single target. The third result is the number of such batches. Targets of -100 count
+#   for nothing in any batch.
 # - In a whole epoch Python waits at most three times, and no more often for nine batches than for three. A wait is what
 #   `waits` of section 13.6 counts: `item`, `tolist`, an `if` on a tensor, `int`, `float`, printing or formatting a
-#   tensor, `cpu`, `numpy`, `nonzero`, `masked_select`, `x[mask]`, a copy between CPU and GPU and the like. On the CPU
-#   nothing really waits, so model and batches are treated as if they were on the GPU, and what you create without a
-#   device as if it were on the CPU. The check can't see that a GPU refuses most operations on tensors of both devices,
-#   so please create yours on the model's device.
+#   tensor, `cpu`, `numpy`, `nonzero`, `masked_select`, `x[mask]`, a copy between CPU and GPU and the like.
+# - On the CPU nothing really waits, so the check treats model and batches as if they were on the GPU, and what you
+#   create without a device as if it were on the CPU. A GPU refuses most operations on tensors of both devices. The
+#   check can't see that, so please create yours on the model's device.
 #
 # <details><summary>Hint 1</summary>
 #

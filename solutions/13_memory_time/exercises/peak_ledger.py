@@ -9,16 +9,16 @@
 #
 # **Contract**
 #
-# - `memory_of(call)` runs `call()` exactly once and returns a pair: the result of the call, the very object, and a dict
-#   with the three keys `"peak"`, `"left"` and `"at"`. Peak and left are plain Python ints. If the call raises, its
-#   exception propagates, even a KeyboardInterrupt. Either way, nothing that you switched on (such as a dispatch mode,
-#   section 1.2) stays on.
+# - `memory_of(call)` runs `call()` exactly once and returns a pair: the very object that the call returned, and a dict
+#   with the three keys `"peak"`, `"left"` and `"at"`. Peak and left are plain Python ints.
+# - If the call raises, its exception propagates, even a KeyboardInterrupt. Either way, nothing that you switched on
+#   (such as a dispatch mode, section 1.2) stays on.
 # - Count the storages that operations create while the call runs, in forward, backward and the optimizer alike. Each
 #   storage counts once, with the size in bytes that it has when it is created, for as long as anything refers to it: a
 #   name, the graph, `.grad` or the optimizer's state.
-# - An operation's argument that was not created during the call existed before and never counts. This includes inputs,
-#   parameters, and what operations write into them, also by `out=`. What an earlier call of `memory_of` created also
-#   existed before.
+# - What existed before the call never counts, that is, every argument of an operation that was not created during this
+#   call. This includes inputs, parameters, what operations write into them (also by `out=`), and what an earlier call
+#   of `memory_of` created.
 # - `"peak"` is the largest sum right after an operation. `"at"` is the name of the operation after which that sum was
 #   reached first, as in `func.overloadpacket.__name__`; it is `""` if nothing was alive after any operation. `"left"`
 #   is the sum when the call has returned and its result still exists.

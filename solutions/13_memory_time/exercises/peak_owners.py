@@ -14,13 +14,14 @@
 #   again later, but there is no `"alloc"` of an address that is still allocated. A `"free_completed"` of an address
 #   that isn't allocated in the recording belongs to a block from before, which never counts. All other actions neither
 #   allocate nor free.
-# - The function returns a pair: the peak in bytes, an int, which is the largest sum of the sizes that are allocated at
-#   one time, and a list of pairs (place, bytes) that says which places had these bytes when the peak was reached first.
-#   A trace without allocations gives `(0, [])`.
-# - The place of a block is `"file.py:line"`: the name of the file without its folders, and the line of the first frame
-#   whose filename doesn't contain `/torch/`, exactly these seven characters. Frames begin with the innermost. The place
-#   of a block without such a frame is `"torch"`. The bytes of one place are added up. The list begins with the largest;
-#   equal ones are in the order of their places, as strings.
+# - Return a pair. The first item is the peak in bytes, an int: the largest sum of the sizes that are allocated at one
+#   time. The second is a list of pairs (place, bytes): which places had these bytes when the peak was first reached. A
+#   trace without allocations gives `(0, [])`.
+# - The place of a block is `"file.py:line"`: file name (without folders) and line of the first frame whose filename
+#   doesn't contain `/torch/`, exactly these seven characters. Frames begin with the innermost. If there is no such
+#   frame, the place is `"torch"`.
+# - The bytes of one place are added up. The list is sorted by bytes, largest first, and equal ones by place, as
+#   strings.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -14,8 +14,8 @@
 #   made, which is when `launch` is over, and the kernel before it has ended.
 # - If `waits` is true, Python continues after its launch only when everything that has been queued has ended, including
 #   the work of this call.
-# - `depth` is an int of at least 1, or `math.inf`. As long as `depth` kernels are queued or running and haven't ended,
-#   Python doesn't begin the next call, whatever that call is.
+# - `depth` is an int of at least 1, or `math.inf`. As long as `depth` kernels are queued or running, Python doesn't
+#   begin the next call, whatever that call is.
 # - The result is a dict of plain Python numbers. `"total"` is when both are done. `"stalled"` is how long Python was
 #   blocked, by `waits` or by `depth`. `"idle"` is how long the GPU had nothing to do between the start of its first
 #   kernel and the end of its last. Without calls all three are 0.
