@@ -11,13 +11,14 @@
 #   `pointwise` holds targets (functions, and names of methods) that work element by element. `size` gives the bytes of
 #   each node's result by the node's name.
 # - Every call (`call_function` or `call_method`) belongs to exactly one group; all other nodes (placeholders,
-#   attributes, the output) belong to none. A pointwise call is in the group of its reader if it has exactly one reader
-#   and that reader is pointwise too. The same reader may read it twice. The output is a reader. Every other call is the
-#   last of its group.
+#   attributes, the output) belong to none.
+# - A reader of a call is any node that uses its result, including the output. A node that uses it twice is still one
+#   reader. If a pointwise call has exactly one reader, which is also a pointwise call, it is in the reader's group.
+#   Every other call is the last of its group.
 # - Groups come in any order. Within a group the names are in the order of the graph.
-# - `before`: each call reads each different node among its arguments once (keywords, lists and slices included) and
-#   writes its result. `after`: each group reads each different node from outside once, and writes the result of its
-#   last call only. Both in bytes.
+# - `before` and `after` are bytes. Before, each call reads each different node among its arguments once (keywords,
+#   lists and slices included) and writes its result. After, each group reads each different node from outside once, and
+#   writes only the result of its last call.
 # - The graph is not changed.
 #
 # <details><summary>Hint 1</summary>

@@ -26,12 +26,12 @@
 #
 # - With `compiled = torch.compile(core, fullgraph=True)`, `score(x, log, compiled)` prints, notes and returns what
 #   `score_as_it_was(x, log)` does, for every finite float32 or float64 `x` with two entries or more. Flat means that
-#   the spread is exactly 0. `log` gets strings and ints, and keeps what was in it. `x` is left as it is.
+#   the spread is exactly 0. `log` gets strings and ints, and keeps what was in it. `x` is not changed.
 # - `core(x)` makes one graph for all `x` of one shape and dtype. What it returns is up to you.
-# - `score` calls `core` once. It computes nothing on tensors, and nothing from all their numbers: it only reads a few
-#   single numbers from what `core` returned (indexing and slicing are allowed), prints and notes.
+# - `score` calls `core` once and computes nothing on tensors. It only reads a few single numbers from what `core`
+#   returned (indexing and slicing are allowed), prints and notes.
 # - The gradient of `x` is that of the given function, in which the spread is a constant. Where `x` is flat the gradient
-#   is 0, never nan. Where z is exactly 2 or -2, what the gradient is doesn't matter, because releases of torch differ.
+#   is 0, never nan. Where z is exactly 2 or -2, the gradient is up to you, because releases of torch differ.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -9,9 +9,10 @@
 #
 # - Replace each `...` by a whole number. Decide before you run anything.
 # - The number says how often it happens in three calls of the compiled `f`, with equal arguments and the backend
-#   "eager", from an empty cache. For the hooks, `lin` is an `nn.Linear(4, 4)`, they are registered on `lin` itself, and
-#   `f` is `torch.compile(lin)`. If something is registered after the first call, the next three calls count; for
-#   `lin.weight`, `backward()` is called after each and the backend is "aot_eager".
+#   "eager", from an empty cache.
+# - For the hooks, `lin` is an `nn.Linear(4, 4)`, `f` is `torch.compile(lin)`, and forward hooks are registered on `lin`
+#   itself. If a hook is registered after the first call, the next three calls count. For the hook on `lin.weight`, the
+#   backend is "aot_eager", and `backward()` is called after each call.
 # - "Different numbers" counts how many different numbers come out of `random.randint(0, 10**9)` in the three calls.
 # - Each right number earns a tenth of the point. The check counts on your PyTorch.
 #

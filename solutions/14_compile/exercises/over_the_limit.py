@@ -20,11 +20,10 @@
 #
 # - A module `Reader` has `lin`, an `nn.Linear(4, 4)`, the method `restart()`, and `steps`: `int(reader.steps)` is the
 #   number of calls since the last restart.
-# - Its forward gives the results of the given module, compiled or not, call by call, for up to 64 calls, and also after
-#   `restart()`. Each module counts for itself.
-# - Compiled, with any backend and with `fullgraph=True` as well, it makes at most two graphs (the second because of
-#   `heat`), however often it is called and restarted, and every call runs a graph. No setting of the compiler is
-#   changed.
+# - In each of up to 64 calls, also after `restart()`, its forward returns what the given module returns, compiled or
+#   not. Each module counts for itself.
+# - Compiled with any backend, and also with `fullgraph=True`, it makes at most two graphs (the second because of
+#   `heat`), however often it is called and restarted. Every call runs a graph. No setting of the compiler is changed.
 # - `x` is data: a vector of four numbers that never requires a gradient. What the caller writes into it later changes
 #   nothing. The weight and the bias of `lin` get the same gradients as before, whether backward follows each call or
 #   comes once, after several calls whose results are added up.

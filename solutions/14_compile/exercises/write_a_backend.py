@@ -10,14 +10,14 @@
 #
 # - `torch.compile(f, backend=swapping(swaps, seen))` behaves as `f` does, except for the calls that are replaced. That
 #   includes what `f` writes into its arguments, and gradients.
-# - For each graph, one list is appended to `seen` while the graph is compiled: the names of its calls in the order of
-#   the graph, as they came in. The name is `__name__` for a function, and the method's name for a method. Inputs and
-#   the output are not calls.
+# - For each graph, one list is appended to `seen` while the graph is compiled: the names of its calls, before any is
+#   replaced, in the order of the graph. The name is `__name__` for a function, and the method's name for a method.
+#   Inputs and the output are not calls.
 # - A call of a function that is a key of `swaps` becomes a call of its value. So does a call of a method whose name (a
 #   string) is a key. The new function gets the same arguments and keywords; for a method, the tensor comes first.
 #   `torch.relu`, `F.relu` and the method `relu` are three different things.
 # - Each call is replaced at most once: a function that you put into the graph stays there, even if it is a key itself.
-#   `swaps` is left as it is. All of this also holds if somebody has looked at the module's `code` before your backend.
+#   `swaps` is not changed. All of this also holds if somebody has looked at the module's `code` before your backend.
 # - Nothing of the graph is computed while it is compiled. Each later call runs the graph once, with that call's inputs.
 #
 # <details><summary>Hint 1</summary>
