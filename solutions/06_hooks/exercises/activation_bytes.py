@@ -9,8 +9,8 @@
 #
 # **Contract**
 #
-# - Call `model(x)` once and return the number of bytes that autograd saves for backward while it runs (also in a branch
-#   whose result is dropped), without the model's own parameters and buffers, even if they are frozen. If x itself is
+# - Call `model(x)` once and return the number of bytes that autograd saves for backward while it runs, also in a branch
+#   whose result is dropped. The model's parameters and buffers don't count, even if they are frozen. If x itself is
 #   saved, it counts.
 # - Sum over *distinct storages*. If a storage is saved through several views, count it once, with its whole size.
 # - Under `no_grad` nothing is saved, and the result is 0.

@@ -11,17 +11,18 @@
 #
 # - Call `model(*args, **kwargs)` exactly once. Return a pair: the model's output, unchanged and still attached to its
 #   graph, and a dict `features` whose keys are exactly `names`.
-# - `features[name]` is a list with one tensor per call of the submodule called `name` (a dotted path; `""` means the
-#   model itself), in call order. If the submodule is never called, the list is empty. You may assume that these outputs
-#   are tensors, that no other hook replaces them, that nobody has replaced the `forward` of a module, and that no name
-#   is given twice. If a submodule is registered under two names, either name works, and so do both.
+# - `features[name]` is a list with one tensor per call of the submodule called `name` (a dotted path; `""` is the model
+#   itself), in call order. If the submodule is never called, the list is empty. If it is registered under two names,
+#   `names` may contain either or both.
 # - Every feature is a separate, detached copy that the caller may change in place. Neither later in-place operations
 #   nor further calls of your function change it or the dict.
 # - When the function returns, or the model's forward raises, the model has the same hooks and the same training mode as
 #   before. Exceptions from the model propagate.
 # - An unknown name raises `KeyError` with that name, before the model runs and before any hook is registered.
+# - You may assume that the outputs asked for are tensors, that no other hook replaces them, that no module's `forward`
+#   has been replaced, and that no name is given twice.
 #
-# **Rule.** The model's own code, its state, other people's hooks and the caller's grad mode, whatever it is, stay as
+# **Rule.** Leave the model's own code, its state, other people's hooks and the caller's grad mode, whatever it is, as
 # they are.
 #
 # <details><summary>Hint 1</summary>

@@ -10,15 +10,15 @@
 #
 # **Contract**
 #
-# - x and `(1 + lambda_) * x` are finite. Forward returns the values of x, up to the rounding of numbers of that size.
-#   (Exercise 5.7 asks for more: bit for bit, inf included.) Backward multiplies by `-lambda_`, but only the gradient
-#   that passes through this module; other uses of the same x are not affected. No gradient is changed in place, and you
-#   may assume that nobody changes x or the output in place.
-# - `self.lambda_` may be set to another number between two training steps (training raises it), and the new value is
-#   used from then on. Every module uses its own value, and so does a deep copy, whenever it is made.
+# - Forward returns the values of x. Backward multiplies the gradient that passes through this module by `-lambda_`;
+#   other uses of the same x are not affected. No gradient is changed in place.
+# - `self.lambda_` may be set to another number between two training steps, and the new value is used from then on.
+#   Every module uses its own value, and so does a deep copy, whenever it is made.
 # - The module may be called several times, both within one graph and in successive training steps. It works under
 #   `no_grad` and for an x that needs no gradient, as in the first layer of a network. The dtype is kept.
 # - It has no parameters, and its state_dict is empty.
+# - You may assume that x and `(1 + lambda_) * x` are finite, and that nobody changes x or the output in place. Forward
+#   may be off by the rounding of numbers of that size. (Exercise 5.7 asks for more: bit for bit, inf included.)
 #
 # <details><summary>Hint 1</summary>
 #

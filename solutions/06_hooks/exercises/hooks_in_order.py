@@ -26,8 +26,8 @@
 # - `orders` is a dict with two lists of names. "x_grad" is the list for `x = torch.ones(1, 2, requires_grad=True)`,
 #   "x_plain" that for `x = torch.ones(1, 2)`. Each list is worth half a point.
 # - A name is in a list once if its hook fires, and otherwise not at all.
-# - Where two branches of backward don't wait for each other, their order is an accident of this version of PyTorch, so
-#   every order of them is right.
+# - Where two branches of backward don't wait for each other, PyTorch promises no order, so any order of them is
+#   accepted.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -10,11 +10,11 @@
 # **Contract**
 #
 # - `loss_fn(model(x), y)` gives one loss per sample, shape (N,). For each sample, return the L2 norm of the gradient of
-#   *its* loss with respect to all trainable parameters together: shape (N,), dtype of the loss, detached.
-# - You may assume that all trainable parameters belong to nn.Linear layers (of this class or a derived one, with or
-#   without bias, each called once, none sharing a parameter) whose inputs are (N, D) or (N, T, D), and that nothing
-#   works in place. Frozen parameters don't count, whether a whole layer is frozen or a single bias. The loss may be
-#   float64 while the model is float32, and x may require grad.
+#   *its* loss with respect to all trainable parameters together: shape (N,), dtype of the loss, detached. Frozen
+#   parameters don't count, whether a whole layer is frozen or a single bias.
+# - You may assume that all trainable parameters belong to nn.Linear layers (or layers of a derived class), each called
+#   once with an input of shape (N, D) or (N, T, D), that no two layers share a parameter, and that nothing works in
+#   place. A layer may have no bias, the loss may be float64 while the model is float32, and x may require grad.
 # - No `.grad` changes, neither a parameter's nor that of x, and when your function returns, no hook is left.
 #
 # **Rule.** The model runs once, in the mode that it is in, backward runs once, and there is no loop over samples.

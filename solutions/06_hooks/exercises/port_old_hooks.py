@@ -9,15 +9,15 @@
 # **Contract**
 #
 # - Run `loss_fn(model(x))` and return a dict with one entry for each *leaf* module inside the model that owns
-#   parameters, under its dotted name. You may assume that each of these modules is called once, with one tensor that
-#   nothing else uses, that no other module owns parameters, that all parameters require grad, that x is a leaf, and
-#   that nothing works in place.
+#   parameters, under its dotted name.
 # - Each entry is a dict with `output` and `input` (the gradients of the module's output and input) and `weight` and
 #   `bias` (the gradients of this loss, whatever `.grad` already contains). `input` is None if the input needs no
 #   gradient, and `bias` is None if there is no bias.
 # - All tensors are detached and have the shape of the tensor whose gradient they are. There is no `FutureWarning`.
 # - Afterwards, even if the loss raises, no hook is left, `x` and its `requires_grad` are unchanged, and the `.grad` of
 #   every parameter, and of `x`, is the same object (or None) with the same values as before.
+# - You may assume that each of these modules is called once, with one tensor that nothing else uses, that no other
+#   module owns parameters, that all parameters require grad, that x is a leaf, and that nothing works in place.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -10,15 +10,15 @@
 # **Contract**
 #
 # - For each call of the module while the hook is registered, the gradient that the module passes back to its positional
-#   tensor inputs is multiplied by `factor`, which may be any number, including 0. The module's outputs (to the last
-#   bit if the inputs that require grad are finite and none is -0.0), the gradients of its own parameters, and what
-#   reaches the same tensors by another path are unchanged.
+#   tensor inputs is multiplied by `factor`, which may be any number, including 0.
+# - Nothing else changes: not the module's outputs (to the last bit), not the gradients of its own parameters, and not
+#   what reaches the same tensors by another path.
 # - It works for one or several inputs. Inputs that need no gradient, and inputs that are not tensors, are left alone.
-# - No gradient is changed in place. You may assume that the module returns a tensor or a tuple of tensors, and that
-#   no layer works in place.
-# - Return the handle. Calls of the module after `handle.remove()` are no longer scaled. (A full backward hook is bound
-#   during forward, so it still acts on a call made before its removal, while a tensor hook stops at once. Either is
-#   accepted.)
+#   No gradient is changed in place.
+# - Return the handle. Calls of the module after `handle.remove()` are no longer scaled. Earlier calls whose backward is
+#   still to come may be scaled or not (a full backward hook scales them).
+# - You may assume that the module returns a tensor or a tuple of tensors, and that no layer works in place. The outputs
+#   need not be exact if an input that requires grad contains inf, nan or -0.0.
 #
 # <details><summary>Hint 1</summary>
 #
