@@ -18,8 +18,8 @@
 #
 # **Contract**
 #
-# - The function is the same as above: *one* decision for the whole batch, made for every input, in PyTorch and in
-#   onnxruntime after an export with a dynamic batch. If the mean is exactly 0 or nan, the second branch is taken.
+# - The function is the same as above: *one* decision for the whole batch, made for every input, both in PyTorch and in
+#   onnxruntime (after an export with a dynamic batch). If the mean is exactly 0 or nan, the second branch is taken.
 # - If the branch that is not taken gives inf or nan (as the second does for 0), none of it may reach the values or the
 #   gradients of the other branch.
 # - The result has the dtype and shape of x.

@@ -28,7 +28,7 @@
 #   0 < a < 1 and every T from 1 to 2000, without inf or nan.
 # - The model exports with dynamic batch and time, and onnxruntime agrees for other lengths than the example's,
 #   including 1.
-# - x is not changed. The result has the dtype and device of x, and gradients flow to x. It may use O(T²) memory.
+# - x is not changed. The result has the dtype and device of x, and gradients flow to x. O(T²) memory is fine.
 #
 # **Rule.** No Python loop over the steps in what is exported: the check looks there.
 #

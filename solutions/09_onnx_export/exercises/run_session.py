@@ -21,12 +21,11 @@
 # - Pass the tensors in the order of the session's inputs, whatever these are called, and return all outputs, in order,
 #   as a list of tensors. Writing into one of them changes nothing else.
 # - Tensors may require grad, and may be non-contiguous. Each has at least one dimension.
-# - A floating-point tensor of another precision is cast to the floating-point type that the session expects there:
-#   float16, float32 or float64. The tensor may also be bfloat16.
-# - If the session expects a floating-point tensor and gets an integer tensor, or the reverse, raise `TypeError` that
-#   names the input. Integers of another width than the session expects don't occur, so an integer tensor is passed on
-#   as it is.
-# - If the number of inputs is wrong, raise `ValueError` that names the expected inputs.
+# - Cast a floating-point tensor to the floating-point type that the session expects there: float16, float32 or float64.
+#   The tensor may also be bfloat16.
+# - If the session expects a floating-point tensor and gets an integer tensor, or the reverse, raise a `TypeError` that
+#   names the input. Integers always have the width that the session expects, so pass an integer tensor on as it is.
+# - If the number of inputs is wrong, raise a `ValueError` that names the expected inputs.
 # - The arguments are not changed.
 #
 # <details><summary>Hint 1</summary>

@@ -8,19 +8,20 @@
 #
 # **Contract**
 #
-# - Compare the file with `model` in eval mode for each tensor of `inputs`, and return a list of strings, the problems
-#   that you found, in the order of the inputs. If there are none, the list is empty.
+# - Compare the file with `model` in eval mode for each tensor of `inputs`, and return the problems that you found as a
+#   list of strings, in the order of the inputs. If there are none, the list is empty.
 # - Every entry starts with its kind: `checker:` if `onnx.checker` refuses the file (then nothing is run), `run:` if
 #   onnxruntime refuses an input, `shape:` or `value:` if an output differs. The last three contain the index of the
 #   input.
-# - All inputs are tried and all outputs compared, even after a problem, and each output that differs gives an entry of
-#   its own. The model returns a tensor or a tuple of tensors, and the file has the same number of outputs.
+# - All inputs are tried and all outputs compared, even after a problem, and each output that differs gets its own
+#   entry.
 # - Shapes must be equal; it is not enough that they broadcast. Values may differ by `atol + rtol * |value|`, where
-#   value is the model's. NaN compared with a number is a difference. (Whether NaN and NaN agree is up to you. Outputs
-#   are floating-point tensors, and the model's values are never infinite.)
-# - If `inputs` is empty, nothing would be verified: raise `ValueError`.
+#   value is the model's. NaN compared with a number is a difference.
+# - If `inputs` is empty, raise `ValueError`, because nothing would be verified.
 # - When the function returns, or the model raises for an input, the training flags of all submodules, the parameters
 #   and the buffers are as before. No gradient is tracked.
+# - The model returns a tensor or a tuple of tensors, and the file has the same number of outputs. You may assume that
+#   all outputs are floating-point and that the model's values are never infinite. Whether two NaNs agree is up to you.
 #
 # <details><summary>Hint 1</summary>
 #

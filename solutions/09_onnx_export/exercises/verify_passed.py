@@ -6,7 +6,7 @@
 # Four models were exported from an example with four rows, each with `verify=True`, and each export reported ✅. But
 # two of the files are wrong. Find out which, and prove it with an input on which the file is wrong.
 #
-# **Contract.** The dict `witnesses` has these four items.
+# **Contract.** The dict `witnesses` has an item for each of the four files.
 #
 # - If a file is wrong, its item is a float32 tensor (rows, 3) with 1 to 8 rows of finite numbers, at most 100 in
 #   magnitude, for which the model and the file disagree: the values differ (by more than 0.001), the shape differs, or

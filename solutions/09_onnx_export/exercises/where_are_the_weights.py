@@ -14,14 +14,14 @@
 # - `"weights"`: the bytes of all initializers of the main graph (number of elements times bytes per element), wherever
 #   they are stored.
 # - `"graph"`: the bytes of the .onnx file, minus the weight bytes stored inside it.
-# - If the model refers to a file that is missing, raise `FileNotFoundError` that names the file.
+# - If the model refers to a file that is missing, raise a `FileNotFoundError` that names the file.
 #
 # **Rule.** Do not read external data: the check sees which files you open, and has an external file whose declared size
 # is many gigabytes.
 #
 # The file has a `TensorProto` for each initializer (ONNX's word for a stored weight). It has the fields `dims`,
-# `data_type`, `data_location`, `external_data` (a list of `key` and `value`, keys `location`, `offset` and `length`,
-# here always all three), and `raw_data` or a typed field such as `float_data`.
+# `data_type`, `data_location`, `external_data` (a list of entries with a `key` and a `value`; the keys here are always
+# `location`, `offset` and `length`), and `raw_data` or a typed field such as `float_data`.
 #
 # <details><summary>Hint 1</summary>
 #
