@@ -7,8 +7,8 @@
 #
 # **Contract**
 #
-# - Make one step of the optimizer on the mean loss of this rank's micro-batches (all of equal size). The loss of one is
-#   `loss_fn(output, y)`. For all ranks together this is the same as training on all the data at once. Afterwards all
+# - Make one step of the optimizer on the mean loss of this rank's micro-batches (all of equal size). The loss of each
+#   is `loss_fn(output, y)`. For all ranks together this is the same as training on all the data at once. Afterwards all
 #   ranks have the same weights.
 # - The gradients are synchronised exactly once, by DDP in the last backward (the check counts what DDP sends).
 # - Gradients from before the call don't count. After the call, DDP works as before.

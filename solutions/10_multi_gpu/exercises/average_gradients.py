@@ -11,13 +11,12 @@
 # - The function is called on every rank after a local backward. Each trainable parameter's `.grad` becomes the mean
 #   over the ranks, the same on all of them.
 # - If a parameter got no gradient on some rank (a branch that was not used there), it counts as zeros on that rank.
-#   Afterwards it has a gradient on every rank. (If *no* rank has used a parameter, DDP leaves None; zeros are also fine
-#   here.)
-# - Frozen parameters keep `.grad` None. No parameter is changed. Each gradient keeps its dtype and its precision; you
-#   may assume that the sum over the ranks fits into that dtype. (PyTorch's tutorial has a function of this name that
-#   expects a gradient everywhere.)
-# - With one rank the gradients keep their values. Gradients may be non-contiguous. Some parameter is trainable, and all
-#   trainable parameters have the same dtype.
+#   Afterwards it has a gradient on every rank. (PyTorch's tutorial has a function of this name that expects a gradient
+#   everywhere.) If *no* rank has used a parameter, its gradient may stay None, as in DDP, or be zeros.
+# - Frozen parameters keep `.grad` None. No parameter is changed. Each gradient keeps its dtype and its precision, and
+#   with one rank also its values.
+# - Gradients may be non-contiguous. You may assume that some parameter is trainable, that all trainable parameters have
+#   the same dtype, and that the sum over the ranks fits into it.
 #
 # **Rule.** Do not use torch.nn.parallel.
 #

@@ -10,12 +10,12 @@
 #
 # **Contract**
 #
-# - The function is called on every rank. Return on every rank the same dict, sorted by name. For each name that occurs
-#   on *any* rank, it has the mean over the ranks that have this name.
+# - The function is called on every rank and returns the same dict on all of them, sorted by name. For each name that
+#   occurs on *any* rank, the dict has the mean over the ranks that have this name.
 # - The order of insertion does not matter, and neither does the hash seed of a rank (ranks that are started separately
 #   iterate over equal sets in different orders). Some ranks may have an empty dict; if all are empty, the result is {}.
-# - Compute in float64: if a value is 16777217.0 on all ranks, so is the result. You may assume that the sums fit into
-#   float64. nan and inf propagate (but no metric is inf on one rank and -inf on another).
+# - Compute in float64: if a value is 16777217.0 on all ranks, so is the result. nan and inf propagate. You may assume
+#   that the sums fit into float64 and that no metric is inf on one rank and -inf on another.
 # - The values of the result are plain floats. The argument is not changed.
 #
 # <details><summary>Hint 1</summary>

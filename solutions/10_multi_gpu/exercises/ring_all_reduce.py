@@ -10,14 +10,15 @@
 # - The function is called on every rank with a tensor of the same shape and dtype. Afterwards `t` contains, in place,
 #   the sum over the ranks.
 # - It works for any world size, including 1; float32, float64, bfloat16 and int64; any number of elements (fewer than
-#   ranks, not divisible, none); any shape; and any layout, even non-contiguous. Other memory is not changed.
-# - Each rank sends to rank + 1 and receives from rank - 1 (modulo the world size), and in all it sends at most as much
-#   as 2 (world - 1) chunks of numel / world elements of t's dtype; one element of padding per chunk is allowed.
-# - The result is bit-identical on all ranks. (PyTorch's own tutorial has a ring that sends whole tensors.)
+#   ranks, not divisible, none); any shape; and any layout, even non-contiguous. Memory outside `t` is not changed.
+# - Each rank sends to rank + 1 and receives from rank - 1 (modulo the world size). In total, it sends no more data than
+#   2 (world - 1) chunks of numel / world elements of t's dtype; one element of padding per chunk is allowed. (PyTorch's
+#   own tutorial has a ring that sends whole tensors.)
+# - The result is bit-identical on all ranks.
 #
 # **Rule.** Use only point-to-point messages: `send`, `recv`, `isend`, `irecv`, `batch_isend_irecv`. The check counts
-# what is sent and to whom, in the thread that makes the call. It doesn't see files or stores, so please keep to the
-# rule there.
+# what is sent and to whom in the thread that makes the call, so send from there. It doesn't see files or stores, so
+# please keep to the rule there.
 #
 # <details><summary>Hint 1</summary>
 #

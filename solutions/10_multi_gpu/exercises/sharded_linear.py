@@ -16,8 +16,8 @@
 #   returns `F.linear(x, weight)`, (N, out_features).
 # - The gradient of x is that of this rank's result alone. The gradient of the share is this rank's piece of the
 #   weight's gradient, averaged over the ranks as DDP does, and 0 in the padding.
-# - The ranks send, always in equal shares, one all_gather in forward, and one all_gather and one reduce_scatter in
-#   backward. If x needs no gradient (then it needs none on any rank), backward skips the all_gather.
+# - The ranks communicate only by one all_gather in forward, and by one all_gather and one reduce_scatter in backward,
+#   always in equal shares. If x needs no gradient (then it needs none on any rank), backward skips the all_gather.
 # - No rank keeps the whole weight after forward or after backward.
 # - It works for any number of ranks, including 1; for float32 and float64; and for weights with fewer elements than
 #   ranks. N may differ from rank to rank, and may be 0 on one.

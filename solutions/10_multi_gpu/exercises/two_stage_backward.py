@@ -10,9 +10,9 @@
 #
 # - The function is called on two ranks. Rank 0 has the first part of the model and `inputs`, a list of `n_micro`
 #   tensors; its `targets` is None. Rank 1 has the second part and `targets`, also a list; its `inputs` is None.
-# - `hidden` is the shape of the contiguous float32 activation of one micro-batch between the two parts, and
-#   `loss_fn(output, target)` gives the loss of one micro-batch. Both parts compute the same for a sample in every call:
-#   they have no Dropout and no BatchNorm.
+# - `hidden` is the shape of one micro-batch's activation between the two parts, a contiguous float32 tensor.
+#   `loss_fn(output, target)` gives the loss of one micro-batch. The parts have no Dropout and no BatchNorm, so they
+#   compute the same for a sample in every call.
 # - Afterwards each rank's `.grad` is that of the mean loss over all micro-batches, with the same numbers as for the
 #   undivided model. Old gradients are cleared first. No optimizer steps, and no weight changes.
 # - Rank 1 returns the mean loss as a float, rank 0 returns None.
