@@ -13,12 +13,12 @@
 #
 # **Contract**
 #
-# - `bytes_kept(*tensors)`: the sizes in bytes of all *distinct storages* behind the tensors, summed. Views of one
-#   storage count once, even if they begin at different places. No tensors: 0. The tensors are on the CPU, in memory
-#   that PyTorch allocated. Use `untyped_storage()`, not the deprecated `storage()`.
-# - `compact(t)`: t itself if its storage is no larger than t.numel() * t.element_size() bytes; otherwise a tensor with
+# - `bytes_kept(*tensors)` is the total size in bytes of all *distinct storages* behind the tensors (0 for no tensors).
+#   Views of one storage count once, even if they begin at different places. Use `untyped_storage()`, not the deprecated
+#   `storage()`.
+# - `compact(t)` is t itself if its storage has at most t.numel() * t.element_size() bytes, otherwise a tensor with
 #   equal shape, dtype and values whose storage is no larger than that. The result stays in the autograd graph.
-# - Neither function changes its arguments.
+# - Neither function changes its arguments. The tensors are on the CPU, in memory that PyTorch allocated.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -13,11 +13,11 @@
 # - The result is a view of x, whatever x looks like (contiguous or not, with an offset, expanded). A later write to x
 #   shows up in every window that contains the element.
 # - size < 1, step < 1 or size > T raises `ValueError`.
-# - Gradients flow: an element's gradient is the sum over all windows that contain it. (In an expanded x,
-#   elements that share a cell may each get the mean of their gradients.)
+# - Gradients flow: an element's gradient is the sum over all windows that contain it. (In an expanded x, elements that
+#   share a cell may each get the mean of their gradients.)
 #
-# **Rule.** Nothing may be copied: no operation may read the elements of x (stack, cat, gather, index, clone, contiguous
-# and the like).
+# **Rule.** Nothing may be copied, so use no operation that reads the elements of x (stack, cat, gather, index, clone,
+# contiguous and the like).
 #
 # <details><summary>Hint 1</summary>
 #

@@ -16,13 +16,12 @@
 #
 # **Contract**
 #
-# - The snapshot contains everything that `model.state_dict()` contains (the parameters, and registered tensors that
-#   aren't trained, such as the statistics of a batch norm; with the same keys, values, dtypes and devices), as copies.
-#   Later training, in-place writes or `load_state_dict` on the model do not change them. No tensor of the model has two
-#   names.
-# - The copies don't require grad and keep no graph. The model itself is not changed; `model.load_state_dict(snapshot)`
-#   restores it.
-# - Two snapshots are independent of each other.
+# - The snapshot contains everything that `model.state_dict()` contains: the parameters, and registered tensors that
+#   aren't trained, such as the statistics of a batch norm. Keys, values, dtypes and devices are the same.
+# - The tensors are copies: later training, in-place writes or `load_state_dict` on the model do not change them. They
+#   don't require grad and keep no graph. Two snapshots are independent.
+# - The model itself is not changed; `model.load_state_dict(snapshot)` restores it.
+# - You may assume that no tensor has two names.
 #
 # <details><summary>Hint 1</summary>
 #

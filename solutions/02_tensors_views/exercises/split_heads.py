@@ -11,11 +11,11 @@
 # **Contract**
 #
 # - `split_heads(x, h)` turns (B, T, h\*D) into (B, h, T, D). Head k of position t is the block of channels k\*D to
-#   (k+1)\*D - 1 of that position: `split_heads(x, h)[b, k, t]` equals `x[b, t, k*D:(k+1)*D]`.
+#   (k+1)\*D - 1 of that position: `split_heads(x, h)[b, k, t]` equals `x[b, t, k*D:(k+1)*D]`. If h does not divide the
+#   width, it raises `ValueError`.
 # - `merge_heads(y)` is the inverse: (B, h, T, D) becomes (B, T, h\*D). It may copy.
-# - A width that h does not divide raises `ValueError`. Empty batches and sequences work. Gradients flow through both.
-# - Both must also work for inputs that are not contiguous, such as a slice `qkv[..., :C]` or a transposed (T, B, C)
-#   batch.
+# - Both work for empty batches and sequences, and for inputs that are not contiguous, such as a slice `qkv[..., :C]` or
+#   a transposed (T, B, C) batch. Gradients flow through both.
 #
 # **Rule.** `split_heads` returns a view: it shares x's storage, whatever x looks like, so that a write into a head
 # shows up in x.

@@ -9,21 +9,20 @@
 # **Contract**
 #
 # - `view_strides(shape, stride, new_shape)` returns a tuple with one int for each dimension of `new_shape`: the strides
-#   that visit the same cells in the same order.
-# - `None`: the number of elements is right, but no strides give that order. (`x.view` would raise, and `x.reshape`
-#   would copy.)
-# - A single -1 in `new_shape` stands for the size that fits.
-# - `ValueError`, whatever the strides: another number of elements, or a -1 for which no size fits; two -1; a negative
-#   size other than -1; a -1 next to sizes whose product is 0 (it would be ambiguous).
+#   that visit the same cells in the same order. A single -1 in `new_shape` stands for the size that fits.
+# - It returns `None` if the number of elements is right, but no strides give that order. (`x.view` would raise, and
+#   `x.reshape` would copy.)
+# - It raises `ValueError`, whatever the strides, if `new_shape` has another number of elements, two -1, a negative size
+#   other than -1, or a -1 for which no size fits or every size would (next to a 0).
 # - A tensor without elements can be viewed with every shape that has no elements. Shapes without dimensions are allowed
 #   on both sides.
-# - The stride of a dimension of size 1, and each stride of a tensor without elements, is never used, so you may return
-#   any int there.
-# - The arguments are tuples or lists of ints, which may be larger than any memory. `shape` and `stride` have the same
-#   length and contain nothing negative. No argument is changed.
+# - For a dimension of size 1, and in a tensor without elements, you may return any int, because these strides are never
+#   used.
+# - The arguments are tuples or lists of ints, which may be larger than any memory, and are not changed. `shape` and
+#   `stride` have the same length and contain nothing negative.
 #
-# **Rule.** Numbers only: no tensor and no array is created, not even on `meta`. The check can't see NumPy arrays, so
-# please keep to the rule there.
+# **Rule.** Numbers only: create no tensor and no array, not even on `meta`. The check can't see NumPy arrays, so please
+# keep to the rule there.
 #
 # <details><summary>Hint 1</summary>
 #
