@@ -8,10 +8,11 @@
 #
 # **Contract**
 #
-# - Entry c of the result is the number of positions of `index` (at most 2**24) that
-#   `torch.empty(shape).scatter_(dim, index, src)` would write to cell c. The result is int64 and has the shape `shape`.
-# - `index` is int64 or int32. It may be smaller than `shape` in the other dimensions (then only that corner is written)
-#   and longer along `dim`. `dim` may be negative; 0-d and empty indices are allowed. `index` is not changed.
+# - Entry c of the result is the number of positions of `index` that `torch.empty(shape).scatter_(dim, index, src)`
+#   would write to cell c. The result is int64 and has the shape `shape`.
+# - `index` is int64 or int32 with at most 2**24 elements, and is not changed. It may be longer than `shape` along
+#   `dim`, and smaller in the other dimensions (then only that corner is written). `dim` may be negative, and `index`
+#   0-d or empty.
 # - An index value outside 0..shape[dim]-1 raises IndexError, RuntimeError or ValueError.
 #
 # <details><summary>Hint 1</summary>

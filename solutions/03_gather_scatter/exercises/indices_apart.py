@@ -45,11 +45,11 @@
 #
 # - `apart` is a dict with the keys "marks", "last", "largest" and "slopes". If no input separates the two functions of
 #   a pair, its value is `None`.
-# - "marks": nested lists of ints from 0 to 2, with 1 to 6 rows of the same length, 1 to 3. "last": a list of three ints
-#   from 0 to 4.
+# - "marks": nested lists, 1 to 6 rows of equal length with 1 to 3 ints from 0 to 2. "last": a list of three ints from 0
+#   to 4.
 # - "largest": a tuple `(index, src)` of two lists of the same length. "slopes": a tuple `(index, factors)`, where
-#   `factors` is a list of three numbers. In both, `index` has 1 to 20 ints from 0 to 2, and the numbers are Python
-#   numbers between -1000 and 1000.
+#   `factors` has three numbers. In both, `index` has 1 to 20 ints from 0 to 2, and the other list has Python numbers
+#   between -1000 and 1000.
 # - Two results are different if they differ by more than float32's rounding. Each pair is worth half a point.
 #
 # <details><summary>Hint 1</summary>

@@ -11,11 +11,12 @@
 # - `out[...] = log_softmax(logits, over the last dimension)[..., labels[...]]` for any number of leading dimensions
 #   (sizes of 0 included), and for none: (C,) with a 0-d label gives a 0-d result.
 # - Logits as large as 1e4 must not overflow or underflow, whatever the other rows contain, and other classes may have a
-#   logit of -inf. The result may be off by the rounding of the logits themselves; at 1e4, neighbouring float32 numbers
-#   are 0.001 apart. Dtype and device are those of `logits`; the result is differentiable with respect to `logits`; the
-#   arguments are not changed.
+#   logit of -inf.
+# - The result has the dtype and device of `logits` and is differentiable with respect to `logits`. The arguments are
+#   not changed.
 # - `labels` may be int64, int32 or uint8. A label outside 0..C-1, including a negative one, raises IndexError,
 #   RuntimeError or ValueError.
+# - The result may be off by the rounding of the logits: at 1e4, neighbouring float32 numbers are 0.001 apart.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -13,8 +13,8 @@
 # - Padding (positions >= length) never affects the result, in value or gradient; it may contain nan or inf. Only the
 #   chosen step gets a gradient.
 # - `lengths` is int64 or int32 and is not changed. A length above T or below 0 raises IndexError, RuntimeError or
-#   ValueError. `h` is floating point, and its dtype is kept. T may be 0 (then all lengths are 0), and so may B; D is at
-#   least 1.
+#   ValueError.
+# - `h` is floating point, and its dtype is kept. B may be 0, and so may T (then all lengths are 0); D is at least 1.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -8,18 +8,19 @@
 #
 # **Contract**
 #
-# - Tokens of each row are ranked by probability (softmax over the last dimension), highest first, equal ones in the
-#   order of their position. A token is kept if the probabilities of the tokens ranked *before* it sum to less than p,
-#   and dropped otherwise. So the smallest leading set with a total of at least p is kept, and always at least one
-#   token. (Llama's sampling code differs if the sum is exactly p: it also keeps that token. Hugging Face's code doesn't
-#   say which of several equal tokens it keeps.)
-# - If the rounding of the dtype that you add in decides whether a sum is below p, or the rounding of softmax whether
-#   two probabilities are equal, either answer is accepted. It is better to add in float32: in bfloat16 the sum over a
-#   long tail of tokens is off by far more.
-# - `logits` is (..., V), and leading sizes may be 0. It may contain -inf, but every row has a finite logit. The mask
-#   has the same shape, in the order of the *tokens* (`mask[..., v]` belongs to `logits[..., v]`). It is bool, on the
-#   device of `logits`, and has no graph. `logits` is not changed.
+# - In each row, rank the tokens by probability (softmax over the last dimension), highest first, equal ones in the
+#   order of their position. Keep a token if the probabilities of the tokens ranked *before* it sum to less than p. So
+#   you keep the smallest leading set with a total of at least p, and always at least one token. (Llama's sampling code
+#   differs if the sum is exactly p: it also keeps that token. Hugging Face's code doesn't say which of several equal
+#   tokens it keeps.)
+# - The mask has the shape of `logits`, in the order of the *tokens* (`mask[..., v]` belongs to `logits[..., v]`). It is
+#   bool, on the device of `logits`, and has no graph.
+# - `logits` is (..., V), and leading sizes may be 0. It may contain -inf, but every row has a finite logit. `logits` is
+#   not changed.
 # - A p outside (0, 1] raises ValueError; nan counts as outside.
+# - Where rounding decides whether a sum is below p (in the dtype that you add in) or whether two probabilities are
+#   equal (in softmax), either answer is accepted. But it is better to add in float32, because in bfloat16 the sum over
+#   a long tail of tokens is off by far more.
 #
 # <details><summary>Hint 1</summary>
 #

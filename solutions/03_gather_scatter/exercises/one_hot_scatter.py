@@ -8,12 +8,11 @@
 #
 # **Contract**
 #
-# - The row of a label y contains `smooth / C` everywhere, plus `1 - smooth` at class y, so rows sum to 1. Rows of
-#   labels equal to `ignore_index` are all zero. `ignore_index` may be inside or outside 0..C-1; None means that there
-#   is none.
+# - The row of a label y contains `smooth / C` everywhere, plus `1 - smooth` at class y, so rows sum to 1.
+# - Rows of labels equal to `ignore_index` are all zero. `ignore_index` may be inside or outside 0..C-1; None means that
+#   there is none. Any other label outside 0..C-1 raises IndexError, RuntimeError or ValueError.
 # - `labels` is int64, has any number of dimensions (including 0-d), and is not changed. The result has one dimension
 #   more, of size C; it is on the device of `labels` and has the given dtype.
-# - Any other label outside 0..C-1 raises IndexError, RuntimeError or ValueError.
 #
 # **Rule.** Use `scatter` or `scatter_`; `F.one_hot` and `torch.eye` are not allowed.
 # The check also changes what `scatter` gives, and then the result must change.

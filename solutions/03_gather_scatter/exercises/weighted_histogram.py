@@ -15,12 +15,12 @@
 #
 # - `out[b]` is the sum of the weights whose bin is b; empty bins are 0. `bins` and `weights` have equal shapes, with
 #   any number of dimensions (including 0-d); the result has shape (n,).
-# - Dtype and device are those of `weights`: float64 stays float64, integers are summed as integers. (The sums may be
-#   computed in that dtype, although section 3.4 shows what that costs in half precision. Weights are finite, and the
-#   rounding errors of a running sum over all of them are accepted.) The result is differentiable with respect to
-#   `weights` (each weight gets the gradient of its bin). The arguments are not changed.
+# - The result has the dtype and device of `weights`: float64 stays float64, integers are summed as integers. It is
+#   differentiable with respect to `weights` (each weight gets the gradient of its bin). The arguments are not changed.
 # - A bin outside 0..n-1, including a negative one, raises IndexError, RuntimeError or ValueError. Don't use a
 #   deprecated call.
+# - The weights are finite. You may add in their dtype, although section 3.4 shows what that costs in half precision;
+#   the rounding errors of a running sum over all weights are accepted.
 #
 # <details><summary>Hint 1</summary>
 #
