@@ -9,8 +9,8 @@
 # **Contract**
 #
 # - `out[i, j]` is the Euclidean distance between rows i and j: exactly 0 on the diagonal and for equal rows. For any
-#   other pair whose squared distance doesn't underflow it is accurate to 1e-6 (relative, in float64), even for points
-#   that are 1e-7 apart and far from the origin.
+#   other pair it is accurate to 1e-6 (relative, in float64), even for points that are 1e-7 apart and far from the
+#   origin, unless the squared distance underflows.
 # - The gradient is finite everywhere: pairs at distance 0 contribute 0, and all other pairs contribute their exact
 #   gradient (unit vectors times the incoming gradient).
 # - float32 and float64 keep their dtype. N = 0, N = 1 and D = 0 work. x is not changed. You may use an intermediate

@@ -9,17 +9,18 @@
 #
 # **Contract**
 #
-# - Values: k · step, where k is `x / step`, computed in the dtype of x or a wider one, rounded to the nearest integer
-#   (halves go to the even integer, as in `torch.round`) and limited to -limit … limit. A value may differ from k · step
-#   by rounding in the dtype of x, not by more. An infinite x becomes ±limit · step, and nan stays nan. You may assume
-#   that the dtype of x can represent limit · step (float16 ends at 65504).
-# - Gradient: the incoming gradient where |x / step| < limit (you may multiply it by step and divide it again), and 0
-#   where |x / step| > limit. Where the two are equal, and for nan, anything from 0 to the incoming gradient is fine.
-#   (Much code in use compares the rounded number, so that the gradient still passes half a step beyond the limit. Here
-#   it must not.) The gradient can itself be differentiated with respect to the incoming gradient, and it doesn't depend
-#   on x. If x doesn't require grad, neither does the result.
-# - x may have no dimensions or no elements, may be float16 or bfloat16, and is not changed. Raise ValueError if
-#   step <= 0 or limit < 1.
+# - Values: k · step, where k is `x / step` rounded to the nearest integer (halves go to the even integer, as in
+#   `torch.round`) and limited to -limit … limit. An infinite x becomes ±limit · step, and nan stays nan.
+# - Gradient: the incoming gradient where |x / step| < limit, and 0 where |x / step| > limit. (Much code in use compares
+#   the rounded number, so that the gradient still passes half a step beyond the limit. Yours must not.) The gradient
+#   doesn't depend on x, and can itself be differentiated with respect to the incoming gradient. If x doesn't require
+#   grad, neither does the result.
+# - x may have no dimensions or no elements, may be float16 or bfloat16, and is not changed. If step <= 0 or limit < 1,
+#   raise ValueError.
+# - You may compute `x / step` in the dtype of x or a wider one, and a value may differ from k · step by rounding in the
+#   dtype of x, not by more. You may multiply the gradient by step and divide it again; where |x / step| equals limit,
+#   and for nan, any gradient from 0 to the incoming one is fine. The dtype of x can represent limit · step (float16
+#   ends at 65504).
 #
 # **Rule.** Use plain tensor operations and a cut: no `torch.autograd.Function`, no hook, none of torch's own
 # `fake_quantize` functions. (Chapter 5 does such things with a Function.)

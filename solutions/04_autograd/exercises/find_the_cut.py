@@ -11,15 +11,15 @@
 # **Contract**
 #
 # - The value is already right and must not change: the mean over the batch of `exp(log_scale) * (1 - cos) - log_scale`,
-#   where cos is the cosine of `online(view_a)` and `target(view_b)`, whose rows are at least 1e-6 long. It is 0-d and
-#   has the dtype of the networks.
+#   where cos is the cosine of `online(view_a)` and `target(view_b)`. The loss is 0-d and has the dtype of the networks.
+#   The rows of both outputs are at least 1e-6 long.
 # - Every parameter of `online` gets a gradient, and so do `log_scale` and, if it requires grad, `view_a`. These are the
 #   gradients of the formula with `target(view_b)` as a constant.
-# - Nothing is learned through `target(view_b)`: it leaves the `.grad` of the target's parameters and of `view_b` as it
-#   was, None or not, and the graph of the loss doesn't lead to them through it. No `requires_grad` flag (of networks,
-#   log_scale or views) and no mode (train, eval) is changed, not even for a moment, because `target` may be the very
-#   same object as `online`.
-# - If the caller uses `no_grad`, the loss is untracked. When it is returned, grad mode is what it was before.
+# - Nothing is learned through `target(view_b)`: the graph of the loss doesn't lead through this call to the target's
+#   parameters or to `view_b`, and the call leaves their `.grad` as it was, None or not.
+# - `target` may be the very same object as `online`, so no `requires_grad` flag (of networks, log_scale or views) and
+#   no mode (train, eval) is changed, not even for a moment.
+# - If the caller uses `no_grad`, the loss is untracked. After the call, grad mode is what it was before.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -10,7 +10,7 @@
 # **Contract**
 #
 # - `penalised_loss(model, x, y, lam)` is the mean squared error of `model(x)` and y, plus lam times the mean over the
-#   samples b of `(norm_b - 1) ** 2`, where `norm_b` is the norm of the derivative of `model(x)[b]` with respect to
+#   samples b of `(norm_b - 1) ** 2`. Here `norm_b` is the norm of the derivative of `model(x)[b]` with respect to
 #   `x[b]`, taken over all dimensions of that sample. The result is 0-d.
 # - The penalty is part of the loss: `loss.backward()` also gives the parameters the gradient of the penalty. A sample
 #   whose derivative is zero causes no nan, and one whose derivative is 1e-9 counts like any other.

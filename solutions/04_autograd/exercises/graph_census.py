@@ -4,19 +4,18 @@
 # measure · solid · 12 min · 1 point
 #
 # If memory grows with every iteration, the usual cause is a graph that something still refers to. Write the instrument
-# that shows it: the names of all nodes of a graph, and how many there are of each. Then use it: print
-# `census(total).total()` in a loop with `total = total + loss` and in a loop with `total += loss.item()`, and
-# `census(loss).total()` in the three steps of section 4.5, with `retain_graph=True` and with `detach()`. (The check
-# grades the instrument and not these loops, because where to cut a sequence depends on what your model should
-# remember.)
+# that shows it: the names of all nodes of a graph, and how many there are of each. Then use it, although the check
+# grades only the instrument: print `census(total).total()` in a loop with `total = total + loss` and in a loop with
+# `total += loss.item()`. Also print `census(loss).total()` in the three steps of section 4.5, once with
+# `retain_graph=True` and once with `detach()`.
 #
 # **Contract**
 #
 # - `census(t)` counts every node that can be reached from `t.grad_fn` through `next_functions`, including `t.grad_fn`
-#   itself, by the name of its type, such as `MulBackward0`. Leaves that require grad appear as `AccumulateGrad` (also
-#   with the namespace that `node.name()` writes before it); untracked inputs don't appear.
-# - Each node counts once, however many paths lead to it, and is visited once: graphs with thousands of nodes in a row
-#   work, and so does `y = y + y`, thirty times, which has 31 nodes and a billion paths.
+#   itself, by the name of its type, such as `MulBackward0`. Leaves that require grad appear as `AccumulateGrad` (with
+#   or without the namespace that `node.name()` writes before it); untracked inputs don't appear.
+# - Each node counts once, however many paths lead to it, and is visited once: `y = y + y`, thirty times, has 31 nodes
+#   and a billion paths. Graphs with thousands of nodes in a row also work.
 # - A tensor without `grad_fn` gives an empty Counter.
 # - The function only inspects the graph: it runs no backward pass and fills no gradient, and the graph can still be
 #   used afterwards.

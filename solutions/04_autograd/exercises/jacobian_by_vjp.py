@@ -9,11 +9,12 @@
 # **Contract**
 #
 # - `J[i..., j...]` is the derivative of `fn(x)[i...]` with respect to `x[j...]`. Its shape is the shape of the output,
-#   followed by the shape of x. Outputs and inputs may have any shape, including 0-d and empty. Whatever doesn't depend
-#   on x has derivative zero, even if it is the whole output. J has the dtype of x.
-# - x may or may not require grad, and it may be the result of other operations. Grad mode is on. When J is returned,
-#   `x.requires_grad` and every `.grad` (that of x, those of parameters inside fn) are what they were. J has no graph.
-# - fn is called once.
+#   followed by the shape of x, and its dtype is that of x. J has no graph.
+# - Outputs and inputs may have any shape, including 0-d and empty. Whatever doesn't depend on x has derivative zero,
+#   even if it is the whole output.
+# - x may or may not require grad, and it may be the result of other operations. Afterwards, `x.requires_grad` and every
+#   `.grad` (that of x, those of parameters inside fn) are what they were.
+# - fn is called once. The caller has grad mode on.
 #
 # **Rule.** Build it by hand: `torch.autograd.functional` and the transforms of `torch.func` (jacrev, vjp, grad, …) are
 # not allowed; `torch.autograd.grad`, `backward` and `torch.vmap` are.

@@ -12,11 +12,11 @@
 #
 # - Softmax over the last dimension among the entries whose mask is True; the others get exactly 0. A row without any
 #   True is all 0.
-# - There is no nan in the result or in the gradient, whatever the masked scores are, including inf and nan; masked
-#   entries get gradient 0. Valid scores are finite and above the lowest number of their dtype; 1e4 and -1e4 are fine,
-#   and a masked score that is larger than all valid scores makes no difference.
-# - The result has the dtype of `scores`, and the digits of that dtype; float16 and bfloat16 work. `mask` may broadcast
-#   against `scores`, for example with shape (B, 1, T) or (T,). The arguments are not changed.
+# - There is no nan in the result or in the gradient, whatever the masked scores are, including inf and nan. Masked
+#   entries get gradient 0, and a masked score that is larger than all valid scores makes no difference.
+# - The result has the dtype and the precision of `scores`; float16 and bfloat16 work. `mask` may broadcast against
+#   `scores`, for example with shape (B, 1, T) or (T,). The arguments are not changed.
+# - Valid scores are finite and above the lowest number of their dtype; 1e4 and -1e4 are fine.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -13,11 +13,12 @@
 #
 # **Contract**
 #
-# - `.data` is the number, as Python computes it up to rounding; `.grad` is 0.0 at first. The derivative of relu at 0 is
-#   0; an exponent of 0 doesn't occur. A value that is used several times gets the sum over all its uses.
+# - `.data` is the number that Python computes, up to rounding; `.grad` is 0.0 at first.
 # - `backward()` adds the derivative of self with respect to v to `v.grad`, for every leaf v, that is, for every Value
-#   made by `Value(number)`. As in torch, two calls add up, whether on one expression or on two. The `.grad` of an
-#   intermediate result may be anything, but it must not spoil a later backward.
+#   made by `Value(number)`. A value that is used several times gets the sum over all its uses. As in torch, two calls
+#   add up, whether on one expression or on two.
+# - The `.grad` of an intermediate result may be anything, but it must not spoil a later backward. The derivative of
+#   relu at 0 is 0; an exponent of 0 doesn't occur.
 # - The work grows with the number of nodes, not of paths: `v = v + v`, thirty times, is thirty additions. (It may also
 #   grow with the number of leaves, or with all nodes ever made.) Chains of 3000 operations work.
 #
