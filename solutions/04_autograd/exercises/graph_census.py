@@ -6,7 +6,7 @@
 # If memory grows with every iteration, the usual cause is a graph that something still refers to. Write the instrument
 # that shows it: the names of all nodes of a graph, and how many there are of each. Then use it, although the check
 # grades only the instrument: print `census(total).total()` in a loop with `total = total + loss` and in a loop with
-# `total += loss.item()`. Also print `census(loss).total()` in the three steps of section 4.5, once with
+# `total = total + loss.detach()`. Also print `census(loss).total()` in the three steps of section 4.5, once with
 # `retain_graph=True` and once with `detach()`.
 #
 # **Contract**

@@ -136,17 +136,17 @@ with check("scaled-eye") as test:
     vector = torch.tensor([1.0, -2.0, 4.0])
     matrix = torch.tensor([[1.0, 2.0], [3.0, 5.0], [-4.0, 7.0]])
 
+    test("ScaledEye is a plain class, no subclass of Tensor")
+    seen = observe_scenario(handler, ScaledEye)
+    seen.that(seen["class"], "ScaledEye must be a class.", stage="type")
+    seen.that(not seen["tensor"], "ScaledEye must be a plain class, not a subclass of Tensor.", stage="rule")
+
     test("torch.matmul(E, t) for a vector and a matrix, n = 3 and c = 2.5")
     seen = observe_scenario(product, ScaledEye, "torch.matmul(E, t)", 3, 2.5, vector)
     seen.returns(torch.tensor([2.5, -5.0, 10.0]), refused)
     seen.leaves_arguments_alone()
     seen = observe_scenario(product, ScaledEye, "torch.matmul(E, t)", 3, 2.5, matrix)
     seen.returns(torch.tensor([[2.5, 5.0], [7.5, 12.5], [-10.0, 17.5]]), refused)
-
-    test("ScaledEye is a plain class, no subclass of Tensor")
-    seen = observe_scenario(handler, ScaledEye).expecting(refused)
-    seen.that(seen["class"], "ScaledEye must be a class.", stage="type")
-    seen.that(not seen["tensor"], "ScaledEye must be a plain class, not a subclass of Tensor.", stage="rule")
 
     one_sided = mistake("The product must work from both sides: {detail}", stage=("raised", "type", "shape", "value"))
     test("torch.matmul(t, E) for a vector and a matrix")
@@ -183,15 +183,16 @@ with check("scaled-eye") as test:
 
     def handler(ScaledEye):
         """Look up `__torch_function__` in the class, and tensors in an object; does torch warn when it meets one?"""
+        is_class = isinstance(ScaledEye, type)
+        facts = {"class": is_class, "tensor": is_class and issubclass(ScaledEye, Tensor)}
+        if facts["tensor"]:
+            return facts
         E = ScaledEye(30, 2.5)
         torch.matmul(E, torch.ones(30))
         stored = [t for t in getattr(E, "__dict__", {}).values() if isinstance(t, Tensor)]
         found = inspect.getattr_static(ScaledEye, "__torch_function__", None)
-        is_class = isinstance(ScaledEye, type)
-        return {
+        return facts | {
             "kind": type(found).__name__,
-            "class": is_class,
-            "tensor": is_class and issubclass(ScaledEye, Tensor),
             "stored": max([t.untyped_storage().nbytes() // t.element_size() for t in stored], default=0),
         }
 
@@ -201,10 +202,10 @@ with check("scaled-eye") as test:
     test("__torch_function__ is a classmethod, torch does not warn, and an object stores n and c only")
     seen = observe_scenario(handler, ScaledEye).expecting(refused)
     seen.that(seen["class"], "ScaledEye must be a class.", stage="type")
+    seen.that(not seen["tensor"], "ScaledEye must be a plain class, not a subclass of Tensor.", stage="rule")
     plain = "`__torch_function__` is a plain method: deprecated. Make it a classmethod."
     seen.that(seen["kind"] != "function", plain, stage="rule")
     seen.warned_nothing(because="torch warns about the class: {detail}")
-    seen.that(not seen["tensor"], "ScaledEye must be a plain class, not a subclass of Tensor.", stage="rule")
     seen.that(
         seen["stored"] < 30,
         f"ScaledEye(30, 2.5) stores a tensor of {seen['stored']} numbers, where n and c are enough. Such a tensor "
