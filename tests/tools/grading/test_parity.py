@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -35,6 +36,7 @@ ALWAYS = "03_gather_scatter"  # in the sandbox, in a sample too
 FIRST = (0, 1, 2)  # in that chapter; all stubs end in the same way
 FEW = (0, 2)
 FEWER = (0,)  # in chapters whose checks export, start ranks or compile
+BY_CHANCE = ("peak-ledger",)  # a wrong answer counts by addresses, and chance decides which ones are used again
 another_chapter = pytest.mark.exhaustive("a further chapter in the sandbox of torchkata grade", thorough=True)
 in_the_sandbox = pytest.mark.exhaustive("a further answer in the sandbox of torchkata grade")
 by_nbgrader = pytest.mark.exhaustive("a further chapter graded by nbgrader itself")
@@ -138,7 +140,12 @@ def test_referee(
     assert mark.points == pytest.approx(here.points, abs=1e-3), f"{mark.verdict}\n\nin one process:\n{here.text}"
     assert mark.state in (("solved",) if mark.points == mark.of else ("wrong", "partly", "not solved"))
     if mark.state != "solved":
-        assert mark.verdict.split("\n")[0] in here.text
+        first_line = mark.verdict.split("\n")[0]
+        assert first_line in here.text or (exercise in BY_CHANCE and numberless(first_line) in numberless(here.text))
+
+
+def numberless(text: str) -> str:
+    return re.sub(r"\d+", "…", text)
 
 
 # ---------------------------------------------------------------- nbgrader
