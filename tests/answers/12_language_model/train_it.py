@@ -197,6 +197,14 @@ def train(model, ids, steps, batch, peak, seed):
     return losses
 
 
+# %% right: a class of its own, derived from AdamW
+def train(model, ids, steps, batch, peak, seed):
+    class OwnAdamW(torch.optim.AdamW):
+        """AdamW under another name."""
+
+    return loop(model, ids, steps, batch, peak, seed, make=OwnAdamW)
+
+
 # %% wrong: targets are the inputs
 # says: The targets are the inputs themselves, so the model learns to copy. Shift them by one.
 # says: for the next. The targets are the inputs themselves, so shift them by one.
