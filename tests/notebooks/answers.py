@@ -10,7 +10,8 @@ The lines before the first block belong to every answer; among them is `# corner
     # corner: half precision                    it misses this class of corners
     # caught: hidden                            it passes all visible tests
 
-A right answer that some releases of torch can't run has a line `# torch: >=2.13`.
+A right answer that some releases of torch can't run has a line `# torch: >=2.13`. With a line `# alone`, an answer is
+run in a process of its own (`running.ALONE`).
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ class Gate(nn.Module):
 
 
 # %% right: torch.cond with functions of the cell
+# alone
 SMALLEST = 1e-6
 
 
