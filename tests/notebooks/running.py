@@ -21,6 +21,7 @@ from unittest.mock import patch
 from tests.fresh_process import said_by
 from tests.notebooks.crossing import through_bytes
 from torchkata.base.chapter import exercise_of
+from torchkata.base.check_cell import MODULE
 from torchkata.base.marks import learners_version
 from torchkata.base.names import names_of
 from torchkata.base.shared_helpers import whole_checks
@@ -105,7 +106,7 @@ def grade(name: str, exercise: str, answer: str) -> Marks:
         for cell in exercise_cells(name, exercise)[1]:
             before = len(out.getvalue())
             try:
-                value = run_cell(cell.source, dict(space), f"<check {cell.id}>")
+                value = run_cell(cell.source, space | {"__name__": MODULE.__name__}, f"<check {cell.id}>")
                 marks.points += value if isinstance(value, float) else cell.metadata.nbgrader.points
                 if isinstance(value, float) and value < cell.metadata.nbgrader.points:
                     marks.told.append(out.getvalue()[before:])

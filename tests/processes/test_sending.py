@@ -51,11 +51,12 @@ def test_a_module_that_is_nowhere_travels_by_its_content(name: str):
     assert (came is made, came.__name__, came.value) == (False, name, 3)
 
 
-def test_a_cached_function_of_a_cell_travels_by_its_code():
+@pytest.mark.parametrize("module", ["__main__", "check_cell"])
+def test_a_cached_function_of_a_cell_travels_by_its_code(module: str):
     lines = (
         "import functools\n@functools.lru_cache(maxsize=9)\ndef fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)"
     )
-    cell: dict = {"__name__": "__main__"}
+    cell: dict = {"__name__": module}
     exec(lines, cell)
     assert run_on_ranks(lambda rank, world: cell["fib"](40 + rank), backend=None) == [102334155, 165580141]
     came = cloudpickle.loads(dumps(cell["fib"]))
@@ -69,3 +70,11 @@ def test_a_cached_function_that_can_be_imported_travels_by_name():
 @functools.cache
 def cached_here() -> None:
     """Nothing."""
+
+
+def test_a_function_of_a_check_cell_travels_by_its_code_while_it_can_be_imported(monkeypatch: pytest.MonkeyPatch):
+    cell: dict = {"__name__": "check_cell"}
+    exec("def twice(x): return x * 2", cell)
+    monkeypatch.setattr(sys.modules["check_cell"], "twice", cell["twice"], raising=False)
+    came = cloudpickle.loads(dumps(cell["twice"]))
+    assert came is not cell["twice"] and came(2) == 4

@@ -38,6 +38,7 @@ LEARNERS = {
     "awaits": ("import asyncio\nlater = asyncio.create_task(asyncio.sleep(0, 2))", "number = await later\n" + RIGHT),
     "last-value": ("2.0", "number = _\ndef {name}(work, x):\n    return work(x) * number"),
     "compiled": ("", "@torch.compile(backend='eager')\n" + RIGHT),
+    "one-graph": ("", "@torch.compile(backend='eager', fullgraph=True)\n" + RIGHT),
     "conditional": (
         "",
         "def twofold(y):\n    return y * 2\n\ndef {name}(work, x):\n    y = work(x)\n"
@@ -78,6 +79,9 @@ CHECK = '''
 with check("{name}") as test:
     test("a model, which the answer calls")
 
+    def scaled(x, weight):
+        return x * weight
+
     def story(answer, x):
         class Layer(nn.Module):
             def __init__(self):
@@ -86,7 +90,7 @@ with check("{name}") as test:
 
             def forward(self, x):
                 steps = sorted(str(step) for step in list(range(int(len((1, 2))))))
-                return x * self.weight * sum(set(map(float, steps)))
+                return scaled(x, self.weight) * sum(set(map(float, steps)))
 
         layer = Layer()
         result = answer(layer, x)

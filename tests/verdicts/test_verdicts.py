@@ -458,6 +458,19 @@ def test_what_torch_itself_replaces_is_nobodys_fault():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n" * 3
 
 
+def test_what_torch_itself_replaces_is_looked_at_once():
+    """In an own process: here SGD's step may have been wrapped before."""
+    code = (
+        "import torch; from torchkata.verdicts import originals; asked, scans = originals.Asked(['step']), []\n"
+        "torch.optim.SGD([torch.nn.Parameter(torch.ones(1))]).step()\n"
+        "whole = originals.put_back_torch; originals.put_back_torch = lambda: scans.append(1) or whole()\n"
+        "print(*(asked.put_back() for _ in range(3)), len(scans)); torch.optim.SGD.step = None\n"
+        "print(asked.put_back(), callable(torch.optim.SGD.step))"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+    assert said == "[] [] [] 1\n['torch.optim.SGD.step'] True\n"
+
+
 def test_the_default_device_of_the_notebook_stays():
     torch.set_default_device("meta")
     try:

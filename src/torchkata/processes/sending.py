@@ -10,7 +10,12 @@ from collections.abc import Callable
 
 import cloudpickle
 
+from torchkata.base.check_cell import MODULE
+
 CACHED = type(functools.cache(len))
+OF_CELLS = ("__main__", MODULE.__name__)
+
+cloudpickle.register_pickle_by_value(MODULE)
 
 
 def dumps(value: object) -> bytes:
@@ -32,7 +37,7 @@ class _Pickler(cloudpickle.Pickler):
             parent, _, name = value.__name__.rpartition(".")
             if value is getattr(_module(parent), name, None):
                 return getattr, (_module(parent), name)
-        if isinstance(value, CACHED) and (value.__module__ == "__main__" or "<locals>" in value.__qualname__):
+        if isinstance(value, CACHED) and (value.__module__ in OF_CELLS or "<locals>" in value.__qualname__):
             return _cached, (value.__wrapped__, value.cache_parameters())
         return super().reducer_override(value)
 

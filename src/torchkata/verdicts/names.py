@@ -9,6 +9,8 @@ from functools import cache, lru_cache
 
 import torch
 
+from torchkata.base.check_cell import MODULE
+
 OBSERVERS = {  # and which of their arguments are answers
     **{"observe": slice(1), "observe_value": slice(1), "observe_scenario": slice(1, None)},
     **{"corners": slice(1, 2)},
@@ -25,7 +27,7 @@ def space_for_checks(learners: dict) -> dict:
     """A fresh namespace for a check cell: the learner's names, among them the answers, as far as Python, torch and the
     chapter mean nothing else by them."""
     own = {name: value for name, value in learners.items() if not hasattr(builtins, name)}
-    return own | {"__name__": "__main__"} | _usual() | _imported
+    return own | {"__name__": MODULE.__name__} | _usual() | _imported
 
 
 def taken(code: str, learners: dict) -> list[str]:

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from torchkata.demos import every_warning
 from torchkata.processes import RankError, RanksHang
+from torchkata.verdicts.findable import found_by_the_compiler
 from torchkata.verdicts.isolation import clean_state
 from torchkata.verdicts.originals import put_back_what_shows
 from torchkata.verdicts.plain import Copier, taken
@@ -112,7 +113,8 @@ def run_scenario(scenario: FunctionType, args: tuple, recorded: bool) -> Observa
     file = scenario.__code__.co_filename
     put_back_what_shows()  # the answers were called before
     watched = recorded and not lifts_modes(scenario)
-    noted = _observe(_Call(scenario, copies, {}, hidden_file=file, recorded=recorded, watched=watched))
+    with found_by_the_compiler(scenario):
+        noted = _observe(_Call(scenario, copies, {}, hidden_file=file, recorded=recorded, watched=watched))
     return replace(noted, replaced=put_back_what_shows())
 
 

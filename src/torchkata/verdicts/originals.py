@@ -152,7 +152,10 @@ class Asked:
         """Put back what has been replaced, if one of these parts is; its names."""
         if all(now.get(name, _ABSENT) is original for now, name, original in self._parts):
             return []
-        return put_back_torch()
+        replaced = put_back_torch()
+        # what still differs is torch's own work, such as the step that it wraps when the first SGD is made
+        self._parts = [(now, name, now.get(name, _ABSENT)) for now, name, _ in self._parts]
+        return replaced
 
 
 _ABSENT = object()

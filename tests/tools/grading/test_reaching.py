@@ -25,6 +25,7 @@ def noted(source: str, kind: str = "answer") -> list[str]:
         "sys._getframe(3).f_locals",
         "open('/proc/self/mem')",
         "original = observing.run_scenario",
+        "import check_cell",
         "from torch.utils._python_dispatch import _disable_current_modes",
         "torch._C._autograd._disable_profiler()",
         "return ThreadPoolExecutor(1).submit(jacrev(fn), x).result()",

@@ -13,7 +13,7 @@ LOOK = "Look at this line"
 MOST = 10  # lines of one submission
 SUSPECT = re.compile(
     r"\btorchkata(\.| +import +)tools\b|\bverdicts(\.| +import +)(observing|judging|plain|originals|isolation|names|"
-    r"recording|sight|standins|cells|comparing|check\.)|\b(run_scenario|run_answer)\b|"
+    r"recording|sight|standins|cells|comparing|check\.)|\b(run_scenario|run_answer|check_cell)\b|"
     r"\bgc\s*\.\s*get_(objects|referrers|referents)|\bctypes\b|"
     r"_getframe|\bcurrentframe\b|\binspect\s*\.\s*(stack|trace)\b|\b(f_back|f_globals|f_locals|tb_frame|gi_frame)\b|"
     r"_disable_current_modes|_(pop|push)_mode|\bDisableTorch|DispatchKey|\b_profiler\b|_(disable|enable|prepare)_profiler|\baddaudithook\b|"

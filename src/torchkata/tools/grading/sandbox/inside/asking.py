@@ -9,6 +9,9 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any
 
+from torch.compiler import is_dynamo_compiling
+
+from torchkata.base.check_cell import MODULE
 from torchkata.verdicts.originals import Asked
 from torchkata.verdicts.plain import taken
 
@@ -34,8 +37,8 @@ class Questions:
         return self._take.replaced
 
     def space(self, names: dict) -> dict:
-        """A namespace of these names, for the code."""
-        return names | {_TAKE: self._take}
+        """A namespace of these names, for the code, as of a check cell."""
+        return names | {"__name__": MODULE.__name__, _TAKE: self._take}
 
 
 @lru_cache(maxsize=64)
@@ -57,6 +60,8 @@ class _Taking:
         self.replaced: list[str] = []
 
     def __call__(self, value: Any) -> Any:
+        if is_dynamo_compiling():  # of a model's forward, which a compiled answer calls
+            return value
         self.replaced += self._asked.put_back()
         return taken(value)
 
