@@ -9,8 +9,6 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any
 
-from torch.compiler import is_dynamo_compiling
-
 from torchkata.base.check_cell import MODULE
 from torchkata.verdicts.originals import Asked
 from torchkata.verdicts.plain import taken
@@ -60,8 +58,6 @@ class _Taking:
         self.replaced: list[str] = []
 
     def __call__(self, value: Any) -> Any:
-        if is_dynamo_compiling():  # of a model's forward, which a compiled answer calls
-            return value
         self.replaced += self._asked.put_back()
         return taken(value)
 
