@@ -80,7 +80,7 @@ with check("{name}") as test:
     test("a model, which the answer calls")
 
     def scaled(x, weight):
-        return x * weight
+        return torch.mul(x, weight)
 
     def story(answer, x):
         class Layer(nn.Module):

@@ -12,11 +12,13 @@ from torchkata.base.check_cell import MODULE
 from torchkata.verdicts.findable import found_by_the_compiler
 
 CELL = """
+import math
+
 secret = 42
 
 def unused(): return secret
 
-def once(x): return x
+def once(x): return math.floor(x)
 
 def twice(x): return once(x) + once(x)
 
@@ -42,7 +44,7 @@ def found() -> set[str]:
 
 def test_what_a_scenario_uses_is_found_while_it_runs(story: Callable):
     with found_by_the_compiler(story):
-        assert found() == {"Model", "twice", "once"}
+        assert found() == {"Model", "twice", "once", "math"}
         assert MODULE.Model is story.__globals__["Model"]
     assert found() == set() and MODULE.__name__ == "check_cell"
 

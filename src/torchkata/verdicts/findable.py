@@ -12,7 +12,7 @@ from torchkata.base.check_cell import MODULE
 
 @contextmanager
 def found_by_the_compiler(scenario: FunctionType) -> Iterator[None]:
-    """Inside, the module of check cells has the functions and classes that a scenario uses."""
+    """Inside, the module of check cells has what a scenario uses by its name."""
     findable = vars(MODULE)
     before = dict(findable)
     findable.update(_used_by(scenario))
@@ -24,15 +24,15 @@ def found_by_the_compiler(scenario: FunctionType) -> Iterator[None]:
 
 
 def _used_by(scenario: FunctionType) -> dict[str, object]:
-    """What a scenario, and what it uses, calls by the names of its namespace."""
+    """What a scenario, and the functions and classes that it uses, look up in their namespace."""
     space, used = scenario.__globals__, dict[str, object]()
     codes = [scenario.__code__]
     for code in codes:  # grows while it is gone through
         codes += [one for one in code.co_consts if isinstance(one, CodeType)]
-        for name in set(code.co_names) - used.keys():
-            if callable(value := space.get(name)):
-                used[name] = value
-                codes += _codes_of(value, space)
+        for name in code.co_names:
+            if name in space and name not in used:
+                used[name] = space[name]
+                codes += _codes_of(space[name], space)
     return used
 
 
