@@ -78,6 +78,13 @@ def in_place(values: Tensor) -> Tensor:
     return values.mul_(2)
 
 
+KEPT = torch.empty(3)
+
+
+def into_one_tensor(values: Tensor) -> Tensor:
+    return torch.mul(values, 2, out=KEPT)
+
+
 def for_some(values: Tensor) -> Tensor:
     if not len(values):
         raise IndexError("empty")
@@ -89,6 +96,7 @@ CORNERS: dict[str, Use] = {
     "keeps_dtype": lambda corner: corner.keeps_dtype(VALUES.double() / 7),
     "keeps_device": lambda corner: corner.keeps_device(torch.empty(3), VALUES),
     "gives_gradients": lambda corner: corner.gives_gradients({"three": (VALUES,)}, because="Halve it."),
+    "keeps_first_result": lambda corner: corner.keeps_first_result("doubles", VALUES, VALUES + 1),
 }
 
 
@@ -110,6 +118,8 @@ def test_a_right_answer_passes(name: str):
         ("keeps_device", lambda values: values + torch.ones(3), "The result must be on the device of values: "),
         ("gives_gradients", lambda values: values.detach() * 2 + values * 0, "Halve it."),
         ("gives_gradients", lambda values: values.detach() * 2, "Halve it."),
+        ("keeps_first_result", into_one_tensor, "A second call was made, and the first result changed. Create a new"),
+        ("keeps_first_result", into_one_tensor, "hidden test: the doubles of one call after the next call"),
     ],
 )
 def test_who_misses_a_corner_is_told(name: str, answer: Callable, words: str):
@@ -131,6 +141,22 @@ def test_the_result_has_a_name():
 
     wrong = says(lambda values, factor: torch.ones(3) * factor, use)
     assert "values on another device: the sum is there too" in wrong and "The sum must be on the device of" in wrong
+
+
+def test_two_calls_differ_in_their_first_argument():
+    calls = []
+
+    def answer(*args: object) -> Tensor:
+        calls.append(args)
+        return torch.zeros(2)
+
+    def use(corner: corners) -> None:
+        corner.keeps_first_result("zeros", VALUES, VALUES + 1, INDEX, 3)
+
+    assert says(answer, use) == ""
+    (one, *others), (other, *same) = calls
+    assert one.tolist() == [1.5, 2.5, 3.5] and other.tolist() == [2.5, 3.5, 4.5]
+    assert others[0].equal(INDEX) and others[0] is same[0] and others[1] == same[1] == 3
 
 
 def test_an_answer_that_reads_values_is_not_judged_on_meta():

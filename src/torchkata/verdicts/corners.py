@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from torchkata.verdicts import first_check
-from torchkata.verdicts.asking import observe
+from torchkata.verdicts.asking import observe, observe_scenario
 from torchkata.verdicts.judging import Mistake, Seen, mistake
 
 if TYPE_CHECKING:
@@ -113,5 +113,23 @@ class corners:
             seen = self._observe(values.clone().requires_grad_(), *others)
             seen.returns(self.reference).gives_gradients(self.reference, because=because)
 
+    def keeps_first_result(self, what: str, first: Tensor, second: Tensor, *others: object) -> None:
+        """The tensor that a call returns, `what` in a word, stays as it was when the next call is made. `first` and
+        `second` are the first arguments of the two, of one shape and dtype, so that a tensor which is kept between
+        calls fits both; their results differ."""
+        self.test.hidden(f"the {what} of one call after the next call")
+        story: Any = _first_result_stays  # to mypy a function is no FunctionType
+        seen = observe_scenario(story, self.answer, first, second, *others)
+        seen.that(seen.value, "A second call was made, and the first result changed. Create a new tensor in each call.")
+
     def _observe(self, *args: object, **kwargs: object) -> Seen:
         return observe(self.answer, *args, **kwargs)
+
+
+# without types: as a scenario it may run in another process, where their names mean nothing
+def _first_result_stays(answer, first, second, *others):  # type: ignore[no-untyped-def]
+    """Call it twice, with first arguments of one shape, and see whether the first result stays as it was."""
+    result = answer(first, *others)
+    before = result.clone()
+    answer(second, *others)
+    return result.equal(before)
