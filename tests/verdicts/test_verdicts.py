@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn import functional as F
 from torch.nn.modules import module
 from torch.optim import optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
@@ -31,6 +32,7 @@ from torchkata.verdicts import (
     observe_value,
     prediction,
 )
+from torchkata.verdicts.originals import put_back_torch
 from torchkata.verdicts.plain import Copier, Other
 
 
@@ -453,9 +455,15 @@ def test_what_torch_itself_replaces_is_nobodys_fault():
     code = (
         "from torchkata.verdicts.originals import put_back_torch; import torch, torch._dynamo\n"
         "for kind in (torch.optim.SGD, torch.optim.AdamW, torch.optim.Adam):\n"
-        "    kind([torch.nn.Parameter(torch.ones(1))]).step(); print(put_back_torch())"
+        "    kind([torch.nn.Parameter(torch.ones(1))]).step(); print(put_back_torch())\n"
+        "torch.compile(lambda x: x + 1, backend='eager')(torch.ones(1)); print(put_back_torch())"  # nn.Module.__init__
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n" * 3
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n" * 4
+
+
+def test_a_function_of_torchs_in_the_place_of_another_is_put_back():
+    softmax, F.softmax = F.softmax, F.log_softmax
+    assert put_back_torch() == ["torch.nn.functional.softmax"] and F.softmax is softmax
 
 
 def test_what_torch_itself_replaces_is_looked_at_once():
@@ -465,10 +473,12 @@ def test_what_torch_itself_replaces_is_looked_at_once():
         "torch.optim.SGD([torch.nn.Parameter(torch.ones(1))]).step()\n"
         "whole = originals.put_back_torch; originals.put_back_torch = lambda: scans.append(1) or whole()\n"
         "print(*(asked.put_back() for _ in range(3)), len(scans)); torch.optim.SGD.step = None\n"
-        "print(asked.put_back(), callable(torch.optim.SGD.step))"
+        "print(asked.put_back(), callable(torch.optim.SGD.step)); scans.clear()\n"
+        "torch.optim.Adam([torch.nn.Parameter(torch.ones(1))]).step()\n"
+        "print(*(originals.put_back_what_shows() for _ in range(3)), len(scans))"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
-    assert said == "[] [] [] 1\n['torch.optim.SGD.step'] True\n"
+    assert said == "[] [] [] 1\n['torch.optim.SGD.step'] True\n[] [] [] 1\n"
 
 
 def test_the_default_device_of_the_notebook_stays():

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import is_
 from pathlib import Path
+from types import FunctionType
+from typing import cast
 
 import torch
 import torch.utils.data
@@ -59,21 +61,20 @@ def _parts(owner: object) -> dict[str, object]:
     }
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Original:
-    """An owner as it was."""
+    """An owner as it was, or as torch itself has changed it since then."""
 
     where: str
     owner: object
-    names: tuple[str, ...]
-    parts: tuple[object, ...]
-    values: tuple[object, ...]
-    everything: dict[str, object]
+    parts: dict[str, object] = field(init=False)
+    everything: dict[str, object] = field(init=False)
 
-    @property
-    def looks_unchanged(self) -> bool:
-        """More quickly still, for this is asked of each scenario: an object that equals everything is overlooked."""
-        return (*vars(self.owner).values(),) == self.values
+    def __post_init__(self) -> None:
+        self._note()
+
+    def _note(self) -> None:
+        self.parts, self.everything = _parts(self.owner), dict(vars(self.owner))
 
     @property
     def is_unchanged(self) -> bool:
@@ -83,25 +84,31 @@ class _Original:
         return len(now) == len(self.everything) and all(map(is_, now.values(), self.everything.values()))
 
     def put_back(self) -> list[str]:
-        """Put back what has been replaced; its names."""
+        """Put back what has been replaced; its names. What then differs is torch's own work, and is the original."""
         now, found = vars(self.owner), []
-        for name, original in zip(self.names, self.parts, strict=True):
-            if now.get(name) is not original and not _is_torchs(now.get(name)):
+        for name, original in self.parts.items():
+            if now.get(name) is not original and not _wraps(now.get(name), original):
                 setattr(self.owner, name, original)
                 found.append(f"{self.where}.{name}")
         if isinstance(self.owner, type):
             for name in _hides_inherited(self.owner, now.keys() - self.everything.keys()):
                 delattr(self.owner, name)
                 found.append(f"{self.where}.{name}")
+        self._note()
         return found
 
 
-def _noted(where: str, owner: object) -> _Original:
-    parts = _parts(owner)
-    return _Original(where, owner, tuple(parts), tuple(parts.values()), tuple(vars(owner).values()), dict(vars(owner)))
+_ORIGINALS = [_Original(where, owner) for where, owner in _owners().items()]
+_SPACES = [vars(original.owner) for original in _ORIGINALS]
 
 
-_ORIGINALS = [_noted(where, owner) for where, owner in _owners().items()]
+def _at_a_glance() -> list[tuple]:
+    """What shows whether something has been replaced, by an object that does not equal everything. This is asked twice
+    of each scenario."""
+    return [(*space.values(),) for space in _SPACES]
+
+
+_glance = _at_a_glance()
 
 
 @contextmanager
@@ -132,9 +139,12 @@ def put_back_torch() -> list[str]:
 
 def put_back_what_shows() -> list[str]:
     """The same where it shows at a glance that something has been replaced."""
-    if not _answers_here or all(original.looks_unchanged for original in _ORIGINALS):
+    global _glance
+    if not _answers_here or _at_a_glance() == _glance:
         return []
-    return put_back_torch()
+    found = put_back_torch()
+    _glance = _at_a_glance()
+    return found
 
 
 class Asked:
@@ -161,19 +171,16 @@ class Asked:
 _ABSENT = object()
 
 
-def _is_torchs(value: object) -> bool:
-    """Whether torch itself has made this: torch._dynamo wraps some functions when it is first imported."""
-    code = getattr(value, "__code__", None)
-    return code is not None and code.co_filename.startswith(_TORCH)
+def _wraps(now: object, original: object) -> bool:
+    """Whether torch itself has only wrapped the original, as torch._dynamo does some functions when it is first
+    imported. A function of torch's under another one's name is no wrapper."""
+    if not isinstance(now, FunctionType) or not now.__code__.co_filename.startswith(_TORCH):
+        return False
+    return "<locals>" in now.__qualname__ or inspect.unwrap(now) is inspect.unwrap(cast(Callable, original))
 
 
 def _hides_inherited(owner: type, new: set[str]) -> list[str]:
     """Those of the names, new in the class, that hide what it inherits."""
     inherited = {name for base in owner.__mro__[1:-1] for name in vars(base) if _counts(name)}
-    return [name for name in new & inherited if not _wrapped_by_torch(owner, name)]
-
-
-def _wrapped_by_torch(owner: type, name: str) -> bool:
-    """Whether torch has only wrapped what the class inherits, as AdamW's step when the first AdamW is made."""
-    now, inherited = getattr(owner, name), getattr(super(owner, owner), name)
-    return _is_torchs(now) and inspect.unwrap(now) is inspect.unwrap(inherited)
+    # torch wraps AdamW's step, which that inherits, when the first AdamW is made
+    return [name for name in new & inherited if not _wraps(getattr(owner, name), getattr(super(owner, owner), name))]

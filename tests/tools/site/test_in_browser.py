@@ -12,7 +12,7 @@ from tests.axe import faults_in
 from torchkata.facts.collection import chapter_names
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator, Page, Request
+    from playwright.sync_api import Browser, Locator, Page, Request, ViewportSize
 
 # one page of each kind
 KINDS = (
@@ -29,8 +29,17 @@ KINDS = (
     "maintainers",
     "search",
 )
-WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+WIDE: ViewportSize = {"width": 1280, "height": 900}
+NARROW: ViewportSize = {"width": 390, "height": 844}
 pytestmark = pytest.mark.exhaustive("the website in a browser", thorough=True)
+# colours differ by scheme and the layout by size: two looks show both of each
+a_further_look = pytest.mark.exhaustive("a further look of a page of the website")
+LOOKS = (
+    pytest.param("light", WIDE, id="light and wide"),
+    pytest.param("dark", NARROW, id="dark and narrow"),
+    pytest.param("light", NARROW, id="light and narrow", marks=a_further_look),
+    pytest.param("dark", WIDE, id="dark and wide", marks=a_further_look),
+)
 
 
 @pytest.fixture(params=["light", "dark"])
@@ -128,14 +137,14 @@ def test_a_phone_does_not_scroll_sideways(page: Page, address: str, name: str):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_axe_finds_nothing(page: Page, address: str, name: str, scheme: str):
+@pytest.mark.parametrize(("scheme", "size"), LOOKS)
+def test_axe_finds_nothing(page: Page, address: str, name: str, scheme: str, size: ViewportSize):
     page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size(size)
     page.goto(f"{address}{name}.html")
     page.evaluate("document.querySelectorAll('details').forEach((fold) => (fold.open = true))")
-    for size in (WIDE, NARROW):
-        page.set_viewport_size(size)
-        page.wait_for_timeout(100)  # until what scrolls now has been noticed
-        assert faults_in(page) == [], size
+    page.wait_for_timeout(100)  # until what scrolls has been noticed
+    assert faults_in(page) == []
 
 
 # what is wrong with the pictures of a page on a phone: too small words, low controls, what leaves the screen without a
