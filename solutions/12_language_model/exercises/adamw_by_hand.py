@@ -12,11 +12,11 @@
 #   to floor in step total, and stays there. With warmup 0 it starts at peak. 0 ≤ warmup < total. (nanoGPT divides by
 #   warmup + 1, and reaches peak a step later.)
 # - `adamw_step(params, state, lr, betas, eps, weight_decay)` changes params in place as `torch.optim.AdamW` does, and
-#   returns None. Only parameters with two or more dimensions decay. The decay comes before the step and does not go
-#   through the moments.
+#   returns None. Only parameters with two or more dimensions decay. The decay comes first, from the old weight, and
+#   does not go through the moments.
 # - `state` is an empty dict before the first call. Keep what the next call needs in it, under the parameter's index,
 #   and nothing anywhere else. `copy.deepcopy(state)` must work.
-# - A parameter whose `.grad` is None is skipped: it doesn't decay, and the call is not counted for it.
+# - A parameter whose `.grad` is None is skipped: it doesn't decay, and this call doesn't count in its t.
 # - Nothing is added to a graph, and gradients are not changed.
 #
 # **Rule.** Do not use `torch.optim`, neither its optimizers nor the functions in its modules.

@@ -8,14 +8,15 @@
 #
 # **Contract**
 #
-# - `q`, `k`, `v` are (B, H, T, D). `valid` is (B, T) bool, and False marks padding. The result is (B, H, T, D) in the
-#   dtype of q. Its row t is the mean of the rows of v, weighted by softmax(q[t] · k[s] / √D) over the *keys* of t: the
-#   valid positions s <= t, including t itself if it is valid.
+# - `q`, `k`, `v` are (B, H, T, D), and may be views such as those that `transpose` makes. `valid` is (B, T) bool, and
+#   False marks padding. The result is (B, H, T, D) in the dtype of q. The *keys* of position t are the valid positions
+#   s <= t, including t itself if it is valid. Row t of the result is the mean of v over these keys, weighted by the
+#   softmax of q[t] · k[s] / √D over them.
 # - Padding only affects keys: no query attends to a padded position, but the query of a padded position is computed
 #   like any other.
 # - If a query has no key, its row is exactly zero.
-# - The values in padded rows of k and v, even nan and inf, reach no output and no gradient. You may assume that all
-#   other numbers are finite; then no gradient of q, k or v is nan or infinite.
+# - The values in padded rows of k and v, even nan and inf, reach no output and no gradient. All other numbers are
+#   finite, and no gradient of q, k or v may be nan or infinite.
 # - Scores of 1e5 and -1e5 work. float64 is not rounded to float32, and bfloat16 works (it may be computed in float32).
 #   The arguments are not changed.
 #

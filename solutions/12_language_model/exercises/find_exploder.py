@@ -13,14 +13,15 @@
 #   order in which the modules *run*, or None if no output explodes. The name is the dotted name, as in
 #   `named_modules()`.
 # - The *size* of an output is its root mean square, computed in float32 or better for every dtype, as a Python float.
-#   It may be infinite where the squares, or their sum, overflow in float32. An output may be a tensor, or tuples, lists
-#   and dicts of tensors, possibly nested; then the size is that of all their floating-point numbers together. Integer
-#   tensors don't count, and an output without floating-point numbers never explodes.
+#   Where the squares, or their sum, overflow in float32, it may be infinite, and then the output explodes. An output
+#   may be a tensor, or tuples, lists and dicts of tensors, possibly nested; then the size is that of all their
+#   floating-point numbers together. Integer tensors don't count, and an output without floating-point numbers never
+#   explodes.
 # - An output explodes if its size is above the limit (a finite number), infinite or nan. A module that runs twice is
 #   judged after each run.
 # - The training flags are not changed. When the function returns, or the model raises, none of your hooks is left and
-#   the grad mode is the same as before. Exceptions from the model propagate, even a KeyboardInterrupt. You may assume
-#   that the model itself catches none.
+#   the grad mode is the same as before. Other hooks run as ever. Exceptions from the model propagate, even a
+#   KeyboardInterrupt. You may assume that the model itself catches none, and that no other hook changes an output.
 #
 # **Rule.** Use only hooks, and leave the model's code and weights alone.
 #
@@ -182,11 +183,16 @@ with check("find-exploder") as test:
 
     def without_trace(first_exploding, x, limit):
         """Look for an explosion in a model with a hook of somebody else; note the hooks afterwards."""
-        model = in_a_row([0.5, 2.0, 1.5])
-        model.body[1].register_forward_hook(lambda *args: None)
+        model, heard = in_a_row([0.5, 2.0, 1.5]), []
+        model.body[1].register_forward_hook(lambda *args: heard.append(1))
         before = hooks_on(model)
         found = first_exploding(model, x, limit)
-        return {"found": found, "hooks": len(hooks_on(model)) - len(before), "same": hooks_on(model) == before}
+        return {
+            "found": found,
+            "hooks": len(hooks_on(model)) - len(before),
+            "same": hooks_on(model) == before,
+            "heard": len(heard),
+        }
 
     test("nothing explodes, and no hook is left")
     seen = observe_scenario(without_trace, first_exploding, x, 10.0)
@@ -196,6 +202,11 @@ with check("find-exploder") as test:
         stage="rule",
     )
     seen.that(seen["hooks"] == 0, left_behind, stage="rule")
+    seen.that(
+        seen["heard"] > 0,
+        "While your function ran the model, somebody else's hook was not called. Leave other hooks in place.",
+        stage="rule",
+    )
     seen.that(seen["found"] is None, "Nothing exceeds the limit here: return None.")
 
 
@@ -284,7 +295,10 @@ with check("find-exploder") as test:
         class Guard(nn.Module):
             """Notes how it is run; may raise."""
 
+            runs = 0
+
             def forward(self, x):
+                self.runs += 1
                 runs.append([torch.is_grad_enabled(), self.training])
                 replaced.append(nn.Module.__call__ is not call or any("forward" in vars(m) for m in model.modules()))
                 if raises:
@@ -304,6 +318,7 @@ with check("find-exploder") as test:
             "found": found,
             "raised": raised,
             "runs": runs,
+            "own runs": model[1].runs,
             "replaced": any(replaced),
             "flags": flags == [m.training for m in model.modules()],
             "hooks": hooks_on(model) == before,
@@ -426,6 +441,11 @@ with check("find-exploder") as test:
         seen.that(seen["hooks"], left_behind, stage="rule")
         seen.that(seen["raised"] == raises, "The model's exception must reach the caller.")
         seen.that(len(seen["runs"]) == 1, "Run the model exactly once.", stage="rule")
+        of_copy = (
+            "The model that you got hasn't run, because you ran a copy of it. Put the hooks on the model itself, and "
+            "remove them in `finally`."
+        )
+        seen.that(seen["own runs"] == 1, of_copy, stage="rule")
         in_place = "While the model ran, its forward or __call__ was not its own. Use hooks, and leave its code alone."
         seen.that(not seen["replaced"], in_place, stage="rule")
         recording, training = seen["runs"][0]

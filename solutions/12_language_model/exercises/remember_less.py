@@ -9,18 +9,19 @@
 #
 # - `remember_less(block, x)` returns `block(x)`, with the same gradients for x and for every trainable parameter of
 #   the block.
-# - For backward, keep x, what the block owns, and the state of the random numbers, and nothing else: no copy and no
-#   intermediate result. Backward runs the block again, even in eval mode.
-# - The second run repeats the random numbers of the first, so that dropout drops the same places. From outside, torch's
-#   global generator on the CPU behaves as with a plain `block(x)`: the first run advances it, and backward leaves it as
-#   it found it, even if other code drew random numbers in between.
+# - For backward, keep x, what the block owns, and the state of the random number generator, and nothing else: no copy
+#   and no intermediate result. Backward runs the block again, even in eval mode.
+# - The second run repeats the random numbers of the first, so that dropout drops the same places. To other code,
+#   torch's global CPU generator looks the same as after a plain `block(x)`: the first run advances it, and backward
+#   leaves it as it found it, even if other code drew random numbers in between.
 # - If x needs no gradient, the parameters still get theirs. Parameters may be frozen or unused; then they have no
-#   gradient. `torch.autograd.grad` works, also twice with `retain_graph=True`, and touches no `.grad`. One graph may
-#   contain several calls, even of the same block.
+#   gradient. `torch.autograd.grad` works, even a second time on the same graph (`retain_graph=True`), and touches no
+#   `.grad`. One graph may contain several calls, even of the same block.
 # - x, the block's training flags and its hooks are not changed. First derivatives are enough.
 # - The second run is an ordinary run of the block. You may therefore assume that the block has no buffers that a run
 #   changes (batch norm would count each batch twice), that its parameters themselves have no hooks (they would run
-#   twice), and that neither pass is under autocast.
+#   twice), that its weights and flags stay the same until backward, that its result depends on x or a parameter, and
+#   that neither pass is under autocast.
 #
 # **Rule.** Write one custom autograd Function, without `torch.utils.checkpoint`.
 #

@@ -9,20 +9,20 @@
 #
 # **Contract**
 #
-# - `emb` is an Embedding, `head` is a Linear without bias, `norm` is a LayerNorm, and `blocks` has `layers` Blocks. The
-#   parameters are therefore called `emb.weight`, `blocks.0.qkv.weight` and so on, as in `SmallLM`. There are no other
-#   parameters.
+# - `emb` is an Embedding, `head` is a Linear without bias, `norm` is a LayerNorm, and `blocks` is a container of
+#   `layers` Blocks, so that the parameters are called `emb.weight`, `blocks.0.qkv.weight` and so on, as in `SmallLM`.
+#   There are no other parameters.
 # - `head.weight` and `emb.weight` are the same Parameter: `parameters()` counts it once, and it is still one object
-#   after `copy.deepcopy`, `.double()` and `load_state_dict`.
+#   after `copy.deepcopy`, `.double()` and `load_state_dict` (without `assign`).
 # - `mask` is (length, length) bool. Its row t is True at the positions that position t may look at: itself and
 #   everything before it. It follows the module to another device, is not in the state_dict, is not trained, and stays
 #   bool after `.double()`.
 # - `forward` takes ids (B, T), T <= length. It applies `emb`, all blocks in order, `norm` and `head`, in train mode and
-#   in eval mode alike, and returns (B, T, vocab). Each block gets the first T rows and columns of `mask`, even if
-#   `mask` has been changed in place.
-# - At the start, all matrices are drawn from N(0, 0.02²), except those that write into the stream, `out.weight` and
-#   `down.weight` of each block, which are drawn from N(0, 0.02² / (2 · layers)). All biases are 0, and the weights of
-#   the norms are 1. The first loss is therefore close to log(vocab).
+#   in eval mode alike, and returns (B, T, vocab). Each block gets the first T rows and columns of `mask` as it is at
+#   that moment: it may have been changed in place.
+# - At the start, every matrix of every model is drawn anew from N(0, 0.02²), except those that write into the stream,
+#   `out.weight` and `down.weight` of each block, which are drawn from N(0, 0.02² / (2 · layers)). All biases are 0, and
+#   the weights of the norms are 1. The first loss is therefore close to log(vocab).
 #
 # **Rule.** Do not use `SmallLM` itself, because it is this model.
 #
@@ -256,8 +256,8 @@ with check("tied-model") as test:
         without = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()]
         with torch.no_grad():
             in_eval = model.eval()(ids)
-            model.mask.fill_(True)
-            opened = model(ids)
+            model.mask[0, 2] = model.mask[4, 6] = True
+            opened = model(ids[:, :5])
         return {
             "state": dict(model.state_dict()),
             "logits": logits,
@@ -303,11 +303,20 @@ with check("tied-model") as test:
                 when=lambda seen, in_eval=in_eval, shape=shape: in_eval.shape != (*shape, 50),
             ),
         )
+        first = ids[:, :5]
         reference.mask.copy_(seen["mask"])
+        of_first = reference(first)
+        reference.mask[:5, :5] = seen["mask"][-5:, -5:]
+        of_last = reference(first)
         seen.that(
-            torch.allclose(seen["opened"], reference(ids), rtol=1e-3, atol=1e-3),
-            "After `model.mask.fill_(True)` the blocks still get another mask. Pass them the rows and columns of "
-            "`self.mask`, not of a mask that `forward` makes.",
+            torch.allclose(seen["opened"], of_first, rtol=1e-3, atol=1e-3),
+            "After `model.mask[0, 2] = model.mask[4, 6] = True` the blocks got another mask for 5 ids. Pass them the "
+            "first 5 rows and columns of `self.mask`, not of a mask that `forward` makes.",
+            mistake(
+                "You pass the last 5 rows and columns of `mask` for 5 ids. The first id is at position 0, so pass the "
+                "first 5.",
+                when=lambda seen, of_last=of_last: torch.allclose(seen["opened"], of_last, rtol=1e-3, atol=1e-3),
+            ),
         )
         reference.mask.copy_(torch.ones(8, 8).tril())
         reference(ids).square().sum().backward()
@@ -339,9 +348,12 @@ with check("tied-model") as test:
         ids = (torch.arange(2 * (length + 1)) * 37 % vocab).reshape(2, length + 1)
         loss = F.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
         other = answer(vocab, width, layers, length)
+        named = dict(model.named_parameters(remove_duplicate=False))
+        first = {name: named.get(name.replace("blocks.1.", "blocks.0."), p) for name, p in named.items()}
         return {
             "loss": loss.item(),
-            "parameters": {name: p.detach() for name, p in model.named_parameters(remove_duplicate=False)},
+            "parameters": {name: p.detach() for name, p in named.items()},
+            "like block 0": [name for name, p in named.items() if first[name] is not p and p.equal(first[name])],
             "alike": torch.equal(model.emb.weight, other.emb.weight),
         }
 
@@ -394,6 +406,11 @@ with check("tied-model") as test:
                 "`out` and `down` write into the residual stream, so their spread must be 0.02 / sqrt(2 * layers).",
                 when=lambda seen, into_stream=into_stream: into_stream,
             ),
+        )
+        seen.that(
+            name not in seen["like block 0"],
+            f"{name} starts with the same numbers as in block 0. `copy.deepcopy` copies a block's weights, and a seed "
+            "repeats them. Draw the matrices of each block anew.",
         )
         bell = values.mean().abs() < 6 * spread / math.sqrt(values.numel()) and values.abs().max() > 2.5 * spread
         seen.that(bool(bell), f"{name} must be drawn from a normal distribution around 0.")

@@ -10,13 +10,13 @@
 #
 # - `micro` is a list of pairs (ids, targets), each (B, T), possibly of different sizes. A target of -100 doesn't count,
 #   and a micro-batch may have no target that counts.
-# - Make one optimizer step, the same as for all micro-batches in one: the loss is the mean over *all* targets that
-#   count, whichever micro-batch they are in. Gradients from before the call don't count.
+# - Make one optimizer step, the same as for all micro-batches in one batch: the loss is the mean over *all* targets
+#   that count, whichever micro-batch they are in. Gradients from before the call don't count.
 # - The forward pass runs under bfloat16 autocast, one micro-batch at a time, and its backward pass comes before the
 #   next micro-batch's forward pass. The loss is computed in float32. Weights and gradients stay float32.
-# - The finished gradient is clipped once, to the norm `clip`. If its norm is inf or nan, and only then, there is no
-#   step: weights and optimizer state don't change, and the gradients are cleared.
-# - Return two Python floats: the mean loss, and the norm before clipping.
+# - The finished gradient is clipped once, to the norm `clip`. If its norm (in float32 or better) is inf or nan, and
+#   only then, there is no step: weights and optimizer state don't change, and the gradients are cleared.
+# - Return two Python floats: the mean loss, and the norm before clipping. `micro` and its tensors are not changed.
 # - If there is no target at all, or no micro-batch, raise ValueError before anything changes.
 #
 # <details><summary>Hint 1</summary>
@@ -164,12 +164,14 @@ def stepped(train_step, sizes, clip, old_gradients, calls):
         state = copy.deepcopy(optimizer.state_dict()["state"])
         model.runs.clear()
         made.clear()
+        micro, kept = (texts(sizes, call == "nan") for _ in range(2))
         raised, came = "nothing", None
         try:
             with low_losses:
-                came = train_step(model, optimizer, texts(sizes, call == "nan"), clip)
+                came = train_step(model, optimizer, micro, clip)
         except ValueError as error:
             raised = str(error)
+        given, unchanged = ([t for pair in pairs for t in pair] for pairs in (micro, kept))
         is_pair = isinstance(came, (tuple, list)) and len(came) == 2
         now = optimizer.state_dict()["state"]
         grads = [p.grad for p in model.parameters()]
@@ -181,6 +183,7 @@ def stepped(train_step, sizes, clip, old_gradients, calls):
                 "runs": list(model.runs),
                 "low losses": sorted(set(low_losses.found)),
                 "steps": len(made),
+                "same texts": len(given) == len(unchanged) and all(map(torch.equal, given, unchanged)),
                 "dtypes": sorted({str(t.dtype) for t in (*model.parameters(), *grads) if t is not None}),
                 "step": torch.cat(
                     [(p - b).flatten() for p, b in zip(model.parameters(), before, strict=True)]
@@ -390,6 +393,11 @@ with check("token-accumulation") as test:
         test.hidden(idea)
         seen = observe_scenario(stepped, train_step, sizes, 1e3, None, ["good"])
         judge_step(seen, seen.value[0], texts(sizes), 1e3, empty_batch)
+        seen.that(
+            seen.value[0]["same texts"],
+            "You changed the list `micro` or its tensors. The caller may need them again, so leave them as they are.",
+            stage="arguments",
+        )
 
     no_target = "If there is no target at all, raise ValueError before anything changes."
     for idea, sizes in (("no target at all", [(2, 6, 0), (1, 6, 0)]), ("no micro-batch", [])):

@@ -9,8 +9,8 @@
 # **Contract**
 #
 # - `logits` is (B, T, V), `targets` is (B, T) int64. Entry (b, t) of the result, (B, T), is minus the log-probability
-#   that the logits give to target (b, t), in nats. Nothing is averaged. If the target's logit is -inf, the loss is inf.
-#   A nan among the logits of a position that counts makes its loss nan.
+#   that the logits give to target (b, t), in nats. Nothing is averaged. If the target's logit is -inf and another is
+#   finite, the loss is inf. A nan among the logits of a position that counts makes its loss nan.
 # - Where the target equals `ignore`, the loss is exactly 0, and so is the gradient of those logits, whatever they are,
 #   even inf and nan. `ignore` may be any integer, even an id between 0 and V - 1.
 # - Compute and return the result in float32, also for bfloat16 and float16; float64 stays float64. Logits of 1000 work.
@@ -213,6 +213,15 @@ with check("token-loss") as test:
         when=lambda seen: seen.value.isfinite().all() and seen.value[0, 0] < 99_000,
     )
     judge(seen, torch.tensor([[1e5, 0.0]]), large, limited)
+
+    test.hidden("logits of 1000 in one position, small ones in the next")
+    seen = observe(token_loss, torch.tensor([[[1000.0, 0, 3], [2, -1, 0.5]]]), torch.tensor([[1, 0]]))
+    of_all = mistake(
+        "One position has a loss of inf, because its logits are far below those of another one, and exp gives 0 for "
+        "each. Subtract the largest logit of each position, not of all.",
+        when=lambda seen: seen.value[0, 1].isinf(),
+    )
+    judge(seen, torch.tensor([[1000.0, 0.2413113]]), of_all)
 
     test.hidden("a target with a logit of -inf, and nan among logits that count")
     counted = torch.tensor([[[0.0, -torch.inf, 1.5], [2.0, torch.nan, 0.5], [2.0, 0.5, 1.0]]])

@@ -1,5 +1,7 @@
 # corners: nan, half precision, empty, equal values
+import copy
 import math
+from collections import OrderedDict
 from contextlib import ExitStack
 
 import torch
@@ -552,3 +554,25 @@ def first_exploding(model, x, limit):
     for handle in handles:
         handle.remove()
     return hits[0] if hits else None
+
+
+# %% wrong: runs a copy of the model
+# says: The model that you got hasn't run, because you ran a copy of it. Put the hooks on the model itself, and remove
+# earns: 1 of 2
+# caught: hidden
+def first_exploding(model, x, limit):
+    return first(sizes_of(copy.deepcopy(model), x), limit)
+
+
+# %% wrong: takes the hooks of others off for the run
+# says: While your function ran the model, somebody else's hook was not called. Leave other hooks in place.
+# earns: 1 of 2
+def first_exploding(model, x, limit):
+    kept = {module: module._forward_hooks for _, module in leaves(model)}
+    for module in kept:
+        module._forward_hooks = OrderedDict()
+    try:
+        return first(sizes_of(model, x), limit)
+    finally:
+        for module, hooks in kept.items():
+            module._forward_hooks = hooks

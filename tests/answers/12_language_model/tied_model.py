@@ -679,7 +679,7 @@ class TinyLM(Base):
 
 
 # %% wrong: forward makes a mask of its own
-# says: After `model.mask.fill_(True)` the blocks still get another mask. Pass them the rows and columns of `self.mask`
+# says: After `model.mask[0, 2] = model.mask[4, 6] = True` the blocks got another mask for 5 ids. Pass them the
 # earns: 1 of 2
 # caught: hidden
 class TinyLM(Base):
@@ -700,3 +700,32 @@ class TinyLM(Base):
         self.emb = nn.Embedding(vocab, width, scale_grad_by_freq=True)
         self.emb.weight = self.head.weight
         self.start()
+
+
+# %% wrong: copies of one block, whose matrices were drawn before
+# says: starts with the same numbers as in block 0. `copy.deepcopy` copies a block's weights, and a seed repeats them.
+# earns: 1 of 2
+# caught: hidden
+class TinyLM(Base):
+    def start(self):
+        super().start()
+        self.blocks = nn.ModuleList(copy.deepcopy(self.blocks[0]) for _ in self.blocks)
+
+
+# %% right: copies of one block, whose matrices are drawn afterwards
+class TinyLM(Base):
+    def start(self):
+        self.blocks = nn.ModuleList(copy.deepcopy(self.blocks[0]) for _ in self.blocks)
+        super().start()
+
+
+# %% wrong: the last rows and columns of the mask
+# says: You pass the last 5 rows and columns of `mask` for 5 ids. The first id is at position 0, so pass the first 5.
+# earns: 1 of 2
+# caught: hidden
+class TinyLM(Base):
+    def forward(self, ids):
+        x, T = self.emb(ids), ids.shape[1]
+        for block in self.blocks:
+            x = block(x, self.mask[-T:, -T:])
+        return self.head(self.norm(x))

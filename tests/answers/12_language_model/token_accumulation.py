@@ -671,3 +671,57 @@ def train_step(model, optimizer, micro, clip):
         if not all(p.grad.isfinite().all() for p in model.parameters()):
             break
     return finish(model, optimizer, total, clip_of(model, clip))
+
+
+# %% wrong: empties the list of micro-batches
+# says: You changed the list `micro` or its tensors. The caller may need them again
+# earns: 1 of 2
+# caught: hidden
+def train_step(model, optimizer, micro, clip):
+    def taken():
+        while micro:
+            yield micro.pop(0)
+
+    if not (count := counted(micro)):
+        raise ValueError("no target")
+    optimizer.zero_grad()
+    total = 0.0
+    for ids, targets in taken():
+        loss = sum_of(logits_of(model, ids), targets) / count
+        loss.backward()
+        total += loss.item()
+    return finish(model, optimizer, total, clip_of(model, clip))
+
+
+# %% wrong: writes zeros over the targets that don't count
+# says: You changed the list `micro` or its tensors. The caller may need them again
+# earns: 1 of 2
+# caught: hidden
+def train_step(model, optimizer, micro, clip):
+    def sum_of(logits, targets):
+        counts = targets != -100
+        targets[~counts] = 0
+        picked = logits.float().log_softmax(-1).gather(-1, targets[..., None])[..., 0]
+        return -picked[counts].sum()
+
+    return accumulated(model, optimizer, micro, clip, sum_of=sum_of)
+
+
+# %% right: the norm is computed in float64
+def train_step(model, optimizer, micro, clip):
+    def clip_of(model, clip):
+        norm = math.sqrt(sum(p.grad.double().square().sum().item() for p in model.parameters()))
+        for p in model.parameters():
+            p.grad.mul_(min(1.0, clip / norm))
+        return norm
+
+    count = counted(micro)
+    if count == 0:
+        raise ValueError("no target")
+    optimizer.zero_grad()
+    total = 0.0
+    for ids, targets in micro:
+        loss = sum_of(logits_of(model, ids), targets) / count
+        loss.backward()
+        total += loss.item()
+    return finish(model, optimizer, total, clip_of(model, clip))

@@ -351,3 +351,28 @@ def token_loss(logits, targets, ignore=-100):
     skip = targets == ignore
     log_probs = F.log_softmax(torch.nan_to_num(wide(logits)), -1)
     return -log_probs.gather(-1, targets.masked_fill(skip, 0)[..., None])[..., 0].masked_fill(skip, 0.0)
+
+
+# %% wrong: the largest logit of all is subtracted
+# says: One position has a loss of inf, because its logits are far below those of another one, and exp gives 0 for each.
+# earns: 0 of 1
+# caught: hidden
+# corner: maximum
+def token_loss(logits, targets, ignore=-100):
+    def log_softmax(x):
+        x = x - x.max().detach()
+        return x - x.exp().sum(-1, keepdim=True).log()
+
+    return minus_log_probs(logits, targets, ignore, log_softmax)
+
+
+# %% wrong: the largest logit of each text is subtracted
+# says: One position has a loss of inf, because its logits are far below those of another one, and exp gives 0 for each.
+# earns: 0 of 1
+# caught: hidden
+def token_loss(logits, targets, ignore=-100):
+    def log_softmax(x):
+        x = x - x.amax(dim=(1, 2), keepdim=True)
+        return x - x.exp().sum(-1, keepdim=True).log()
+
+    return minus_log_probs(logits, targets, ignore, log_softmax)
