@@ -61,23 +61,20 @@ def expect_words(explorer, pattern):
     expect(explorer.locator("details p")).to_have_text(words(explorer))
 
 
-@pytest.mark.parametrize(
-    ("call", "role", "name", "key", "told"),
-    [
-        ("memory_explorer(", "slider", "batch size", "ArrowRight", "batch size 128"),
-        ("memory_explorer(", "combobox", "optimizer", "ArrowDown", "SGD with momentum"),
-        ("ring_stepper(", "button", "step", "Space", "Step 1 of 6"),
-    ],
-)
-def test_keys_move_the_picture(gallery, page, call, role, name, key, told):
-    explorer = run(gallery, call)
-    control = explorer.get_by_role(role, name=name, exact=True)
-    control.focus()
-    page.keyboard.press(key)
-    expect_words(explorer, told)
-    assert control.evaluate(HAS_FOCUS)
-    if role == "slider":
-        expect(control).to_have_attribute("aria-valuetext", "128")
+def test_keys_move_the_picture(gallery, page):
+    memory, ring = run(gallery, "memory_explorer("), run(gallery, "ring_stepper(")
+    for explorer, role, name, key, told in (
+        (memory, "slider", "batch size", "ArrowRight", "batch size 128"),
+        (memory, "combobox", "optimizer", "ArrowDown", "SGD with momentum"),
+        (ring, "button", "step", "Space", "Step 1 of 6"),
+    ):
+        control = explorer.get_by_role(role, name=name, exact=True)
+        control.focus()
+        page.keyboard.press(key)
+        expect_words(explorer, told)
+        assert control.evaluate(HAS_FOCUS)
+        if role == "slider":
+            expect(control).to_have_attribute("aria-valuetext", "128")
 
 
 def test_python_draws_what_was_not_drawn_ahead(gallery, page):
