@@ -13,8 +13,8 @@
 #
 # **Contract**
 #
-# - Each batch makes one SGD step on its mean squared error. The data are visited in order, `epochs` times. Gradients
-#   from before the call don't count.
+# - Each batch makes one SGD step on its mean squared error. The data are visited in order, `epochs` times (at least
+#   once). Gradients from before the call have no influence.
 # - `model` maps (B, D) to (B, 1) or to (B,), and `y` is (N,) or (N, 1). All four combinations work without any warning,
 #   even if the last batch is a single sample.
 # - If a prediction has a different number of values than its targets, (B, 3) for instance, raise ValueError.

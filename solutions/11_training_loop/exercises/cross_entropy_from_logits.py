@@ -13,8 +13,8 @@
 # - The result is a differentiable 0-d tensor in the dtype of `logits`, and float64 is not rounded to float32.
 # - Large logits neither overflow nor underflow. In float32 the loss is right to 0.001 at logits of 1e4. In float16 the
 #   sum of many losses doesn't overflow.
-# - A logit of -inf gives its class probability 0. If that class isn't the target, the loss and gradient are finite
-#   without smoothing.
+# - A logit of -inf gives its class probability 0. Without smoothing, the loss and gradient are finite if that
+#   class isn't the target.
 # - Ignored rows affect neither the value nor the gradient, whatever their logits are, even nan. If no row is left, the
 #   result is nan, and `backward()` still runs.
 # - A target outside 0 … C-1 that is not `ignore_index` raises IndexError. Shapes other than (N, C) and (N,) raise
@@ -191,6 +191,7 @@ with check("cross-entropy-from-logits") as test:
     unsmoothed = observe(cross_entropy, some_logits, torch.tensor([2, 0, 1, 1]))
     without = mixed(some_logits, torch.tensor([2, 0, 1, 1]), 0.0).detach()
     seen = observe(cross_entropy, some_logits, torch.tensor([2, 0, 1, 1]), label_smoothing=0.3)
+    entropy = -(0.8 * math.log(0.8) + 2 * 0.1 * math.log(0.1))  # of the smoothed distribution: 0.8, 0.1, 0.1
     seen.returns(
         mixed,
         mistake(
@@ -203,6 +204,12 @@ with check("cross-entropy-from-logits") as test:
         ),
         mistake(all_classes, gives=lambda z, y, label_smoothing: mixed(z, y, label_smoothing, 0.0, 1.0, -1)),
         mistake(all_classes, gives=lambda z, y, label_smoothing: mixed(z, y, label_smoothing, 0.0, 1.0)),
+        mistake(
+            "Your loss is a KL divergence: `F.kl_div` also subtracts the entropy of the target distribution, so the "
+            "gradient is right and the value isn't. Return the mean of -(q * log p).sum(1), where q is that "
+            "distribution.",
+            gives=lambda z, y, label_smoothing: mixed(z, y, label_smoothing) - entropy,
+        ),
         mistake(
             "The smoothed loss is wrong. The target gets 1 - e, and then every class gets an additional e / C.",
             stage="value",

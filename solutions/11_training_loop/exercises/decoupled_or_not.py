@@ -13,8 +13,8 @@
 #   RMSprop and Adagrad do. You may call it several times.
 # - Return True if the decay is decoupled (the weight shrinks by a fixed proportion, whatever the gradients are) and
 #   False if it is added to the gradient. If the optimizer doesn't decay at all, raise ValueError.
-# - lr and weight_decay may be anything from 1e-4 to 0.5. The result does not depend on amsgrad, eps and similar
-#   options.
+# - lr and weight_decay may be anything from 1e-4 to 0.5. The result must be right for all settings of amsgrad, eps (up
+#   to 1e-5) and similar options.
 #
 # **Rule.** Decide from how far the optimizer's steps move weights, not from its class, its name, its defaults, its
 # state or its source. The check can see that you make a step, but not how you decide, so please keep to the rule.
@@ -181,7 +181,7 @@ with check("decoupled-or-not") as test:
             "In float32 a proportion of 1e-8 is lost. Run the experiment in float64.",
             when=lambda seen: arguments[1] * arguments[2] < 1e-6 and "torch.float32" in seen["dtypes"],
         )
-        seen.that(seen["value"] is decoupled, sentence, rounded)
+        seen.that(seen["value"] is decoupled, sentence, rounded, by_gradient)
 
     by_name = (
         "Adam and NAdam have decoupled_weight_decay=True as well as False: neither the class nor its name tells which "

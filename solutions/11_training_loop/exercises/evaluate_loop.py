@@ -8,8 +8,8 @@
 # **Contract**
 #
 # - `loader` is any iterable of pairs (inputs, labels), possibly a generator, and `loss_fn(outputs, labels)` averages
-#   over its batch. Return the loss and the accuracy *per sample* over the whole loader as two Python floats, for any
-#   batch sizes from 1 on.
+#   over its batch. Return the loss and the accuracy *per sample* over the whole loader as two Python floats, for
+#   batches of any size, which may differ.
 # - The model runs in eval mode, and no graph is recorded. No parameter, `requires_grad` flag, gradient or buffer
 #   changes.
 # - When the function returns, or something in the loop raises (even Ctrl-C), every submodule has the same training flag

@@ -11,8 +11,8 @@
 # - `model` is a `Backbone` (the class below, which you may change) that `prepare` hasn't seen before, and `state` is
 #   the state dict of another `Backbone`. Both have the *old* number of classes.
 # - Afterwards the body has the weights and statistics of `state`, and `model.fc` is a new Linear layer with
-#   `num_classes` outputs, on the body's device and in its dtype. None of its weights and biases are old. All parameters
-#   keep their names.
+#   `num_classes` outputs, on the body's device and in its dtype. None of its numbers come from an old head. All
+#   parameters keep their names.
 # - Return an SGD optimizer with momentum 0.9 over exactly those parameters of the finished model that are trained: the
 #   body's with `lr_body`, the head's with `lr_head`.
 # - `lr_body == 0` means a frozen body: it gets no gradients and is not in the optimizer. Its batch-norm statistics and
@@ -262,6 +262,34 @@ with check("fine-tune-head") as test:
         stage="rule",
     )
 
+    def two_models(prepare, Backbone, x):
+        """Freeze one Backbone, then prepare another with a rate above 0; whose statistics move in train mode?"""
+
+        def moves(model):
+            old = model.body[1].running_mean.clone()
+            model.train()
+            model(x)
+            return not torch.equal(old, model.body[1].running_mean)
+
+        one, other, state = filled(Backbone(4), 1), filled(Backbone(4), 3), network(4, 2).state_dict()
+        prepare(one, dict(state), 3, 0, 0.25)
+        alone = moves(one)
+        prepare(other, dict(state), 3, 0.125, 0.25)
+        return {"frozen alone": alone, "frozen": moves(one), "trained": moves(other)}
+
+    test.hidden("two models, one frozen and one not")
+    seen = observe_scenario(two_models, prepare, Backbone, torch.arange(48.0).reshape(8, 6) / 24)
+    seen.that(
+        seen["trained"],
+        "Another model was frozen before, and now the batch norm of this one doesn't learn, although its body is "
+        "trained. What you set on a class holds for all of its instances: freeze one model alone.",
+    )
+    seen.that(
+        seen["frozen alone"] or not seen["frozen"],
+        "The frozen model drifts as soon as another one has been prepared with a rate above 0. What you set on a class "
+        "holds for all of its instances: freeze one model alone.",
+    )
+
     test.hidden("more classes, a single class, other rates")
     for old, classes in ((4, 7), (3, 1), (1, 2)):
         judge(old, classes, 0.25, 0.125)
@@ -362,7 +390,12 @@ with check("fine-tune-head") as test:
         statistics = (
             "The frozen body drifts, because in train mode batch norm updates its statistics whatever requires_grad is."
         )
-        seen.that(not seen["moved"], statistics)
+        of_batch = mistake(
+            "The running mean and variance of the frozen body stay as they are, but in train mode batch norm "
+            "normalises with those of the batch, so the outputs change. Keep it in eval mode.",
+            when=lambda seen: seen["off"] >= 1e-4 and seen["moved"] == ["body.1.num_batches_tracked"],
+        )
+        seen.that(not seen["moved"], statistics, of_batch)
         seen.that(
             seen["off"] < 1e-4,
             "The outputs of the frozen body differ from its outputs in eval mode with the checkpoint's statistics.",

@@ -16,17 +16,17 @@
 #   that whole gradient is clipped to it. Each optimizer step is followed by one scheduler step.
 # - `steps` is the total: it includes the steps that led to `resume`, the result of an earlier call. If these are
 #   already enough, the function only loads `resume`, so the objects and the result are those of the earlier call.
-# - Return a dict. `"step"` is the number of steps made. `"losses"` is a list with the mean loss over the samples of
-#   each step, from the very first step on, as a float computed before the update. Add whatever else you need.
+# - Return a dict. `"step"` is the number of steps made. `"losses"` is a list with one float for each step from the very
+#   first one on: the mean loss over the step's samples, before its update. Add whatever else you need.
 # - **Bit for bit.** `train(steps=4)`, then `train(steps=9, resume=…)` with fresh objects gives the same parameters,
 #   buffers (those in the `state_dict`), optimizer state, learning rates, losses and torch random numbers (CPU) as
 #   `train(steps=9)` at once. The fresh objects are built like the first ones, but may have other weights. This also
 #   holds in the middle of an epoch and with dropout.
 # - The result is a snapshot: nothing in it changes when training continues, with the same objects or from it. It
-#   survives `torch.save` and a plain `torch.load`.
-# - The model trains in train mode, even if the caller is in `torch.no_grad()`, and the caller's grad mode is the same
-#   afterwards. Parameters that get no gradient (frozen, unused) don't change, and gradients from before the call don't
-#   count.
+#   survives `torch.save` and a plain `torch.load`, which is `weights_only=True`.
+# - The model trains in train mode. Training also works if the caller is in `torch.no_grad()`, and the caller's grad
+#   mode is the same afterwards. Parameters that get no gradient (frozen, unused) don't change, and gradients from
+#   before the call have no influence.
 #
 # **Rule.** Run one forward pass and then its backward pass for each micro-batch, and neither for micro-batches of steps
 # already made. The check sees what the model runs, but not what a copy of it runs, so please keep to the rule.
@@ -162,6 +162,7 @@ def built(kind, seed):
             state = flat(self.state_dict().values())
             training = all(module.training for module in self.modules())
             seen = {"tag": tag, "rows": len(x), "state": state, "draws": generator_now(), "training": training}
+            seen["frozen"] = flat(p for p in self.parameters() if not p.requires_grad)
             self.log.append({"what": "forward"} | seen)
             out = self.last(self.drop(self.norm(self.first(x)).tanh()))
             if out.requires_grad:
@@ -170,6 +171,7 @@ def built(kind, seed):
 
     torch.default_generator.manual_seed(seed)  # torch.manual_seed asks for GPUs, too, which takes a millisecond
     model = Net()
+    model.first.requires_grad_(kind != "two rates")
     others = [p for name, p in model.named_parameters() if not name.startswith("first.")]
     groups = [{"params": list(model.first.parameters())}, {"params": others}]
     if kind == "two rates":
@@ -177,6 +179,11 @@ def built(kind, seed):
     if kind in ("adam", "two rates"):
         optimizer = torch.optim.Adam(groups, lr=0.125, foreach=False)
         scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=20)
+    elif kind == "warm-up":
+        optimizer = torch.optim.Adam(groups, lr=0.125, foreach=False)
+        kinds = torch.optim.lr_scheduler
+        parts = [kinds.LinearLR(optimizer, 0.25, total_iters=5), kinds.CosineAnnealingLR(optimizer, T_max=20)]
+        scheduler = kinds.SequentialLR(optimizer, parts, milestones=[5])
     elif kind == "momentum":
         optimizer = torch.optim.SGD(model.parameters(), lr=0.25, momentum=0.75, foreach=False)
         scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3, gamma=0.5)
@@ -212,7 +219,8 @@ def facts_of(run, came):
     """What happened to the parts of a run, and what came back."""
     model, optimizer, scheduler = run
     of = {what: [entry for entry in model.log if entry["what"] == what] for what in ("forward", "step")}
-    facts = {key: [entry[key] for entry in of["forward"]] for key in ("tag", "rows", "state", "draws", "training")}
+    keys = ("tag", "rows", "state", "draws", "training", "frozen")
+    facts = {key: [entry[key] for entry in of["forward"]] for key in keys}
     facts |= {key: [entry[key] for entry in of["step"]] for key in ("rate", "rates", "memory")}
     facts["turns"] = [[entry["what"], entry["tag"]] for entry in model.log if entry["what"] != "step"]
     facts["end"] = [flat(model.state_dict().values()), remembered(optimizer)]
@@ -471,7 +479,12 @@ def judge_resumed(seen, totals, *mistakes):
             repeated = mistake(in_turn, when=lambda seen, facts=facts: facts["tag"] == whole["tag"])
             seen.that(facts["tag"] == whole["tag"][at : at + len(facts["tag"])], place, *mistakes, repeated)
             weights = "After resuming, the model doesn't have the weights and buffers of the state."
-            seen.that(same(facts["state"][0], whole["state"][at]), weights)
+            only_trainable = mistake(
+                "After resuming, the frozen parameters don't have the values of the first run: the fresh model may "
+                "have others. Save all parameters, not only those that require grad.",
+                when=lambda seen, facts=facts, at=at: not same(facts["frozen"][0], whole["frozen"][at]),
+            )
+            seen.that(same(facts["state"][0], whole["state"][at]), weights, only_trainable)
             drawn = "After resuming, dropout draws different numbers. Save and restore the random state."
             seen.that(facts["draws"][0] == whole["draws"][at], drawn)
             forgotten = "After resuming, the optimizer or the scheduler has forgotten its state."
@@ -482,8 +495,15 @@ def judge_resumed(seen, totals, *mistakes):
                 "`state_dict`, which contains the rate of each group.",
                 when=lambda seen, rates=rates, r=firsts: [set(now) for now in rates] == [{rate} for rate in r],
             )
-            known = [] if same_rates else [one_rate]
-            seen.that(same_rates and same(facts["memory"][0], whole["memory"][made]), forgotten, *mistakes, *known)
+            at_first = rates[:1] == whole["rates"][made : made + 1] and facts["last rate"][-1] == total
+            counted = mistake(
+                "After resuming, the scheduler's count is right but its next rate isn't. Some schedulers remember more "
+                "than a count, as SequentialLR does: save and load the scheduler's `state_dict`.",
+                when=lambda seen, at_first=at_first: at_first,
+            )
+            known = [] if same_rates else [one_rate, counted]
+            same_memory = same(facts["memory"][0], whole["memory"][made])
+            seen.that(same_rates and same_memory, forgotten, *mistakes, *known)
         at, made = at + len(facts["tag"]), max(made, total)
         losses, others = facts["losses"], "After resuming, the losses differ from those of the uninterrupted run."
         are_losses = isinstance(losses, list) and isinstance(whole["losses"], list)
@@ -582,11 +602,11 @@ with check("train-resume") as test:
     judge_resumed(seen, [4, 9])
 
     ### BEGIN HIDDEN TESTS
-    test.hidden("with Adam, at the end of an epoch")
-    seen = observe_scenario(resumed, train, "adam", sizes, [3, 5], {"accumulate": 2})
+    test.hidden("with Adam and a warm-up, at the end of an epoch")
+    seen = observe_scenario(resumed, train, "warm-up", sizes, [3, 5], {"accumulate": 2})
     judge_resumed(seen, [3, 5])
 
-    test.hidden("with two groups at two rates, stopped twice")
+    test.hidden("with two groups at two rates, one of them frozen, stopped twice")
     seen = observe_scenario(resumed, train, "two rates", sizes, [2, 5, 7], {"accumulate": 2})
     judge_resumed(seen, [2, 5, 7])
     ### END HIDDEN TESTS

@@ -148,7 +148,7 @@ def judge(seen, decayed, others, weight_decay, norms_2d=()):
     seen.that(set(names) <= set(known), "Frozen parameters do not belong in the groups.")
     seen.that(set(names) >= set(known), "Parameters of layers of other types are in no group.")
     turned = set(first["names"]) == set(others) and set(second["names"]) == set(decayed)
-    seen.that(not turned or decayed == others, in_order)
+    seen.that(not turned or not decayed, in_order)
     extra = set(first["names"]) - set(decayed)
     seen.that(
         not extra,
@@ -161,6 +161,11 @@ def judge(seen, decayed, others, weight_decay, norms_2d=()):
         mistake(
             "nn.RMSNorm is also a norm layer, but it isn't derived from LayerNorm.",
             when=lambda seen: extra and all(name.startswith("deep.0.0.") for name in extra),
+        ),
+        mistake(
+            "The model is a norm layer itself here, and your code decays its parameters. `modules()` begins with the "
+            "model; `children()` doesn't.",
+            when=lambda seen: extra == {"weight", "bias"},
         ),
         mistake(
             "A norm layer over two dimensions, such as LayerNorm((2, 3)), has a weight with two dimensions, "

@@ -255,6 +255,18 @@ cross_entropy = from_log_p(log_p_of, smooth=lambda nll, log_p, y, e: nll - e * l
 cross_entropy = from_log_p(log_p_of, smooth=lambda nll, log_p, y, e: (1 - e) * nll - e * log_p.sum(1))
 
 
+# %% wrong: F.kl_div with the smoothed distribution
+# says: Your loss is a KL divergence: `F.kl_div` also subtracts the entropy of the target distribution, so the gradient is
+# earns: 1 of 2
+def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
+    refuse(logits, target, ignore_index)
+    kept = target != ignore_index
+    logits, target = logits[kept], target[kept]
+    goal = torch.full_like(logits, label_smoothing / logits.shape[1])
+    goal.scatter_(1, target[:, None], 1 - label_smoothing + label_smoothing / logits.shape[1])
+    return F.kl_div(logits.log_softmax(1), goal, reduction="batchmean")
+
+
 # %% wrong: no smoothing
 # says: Your code doesn't smooth anything: the loss is the same as without label_smoothing.
 # earns: 1 of 2

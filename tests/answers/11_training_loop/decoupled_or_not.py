@@ -388,3 +388,14 @@ def is_decoupled(make_optimizer):
     if small == large == 0:
         raise ValueError("no decay")
     return "decoupled" if large > 10 * small else "coupled"
+
+
+# %% wrong: two weights, but with a large gradient, beside which a small decay is lost
+# says: With a non-zero gradient, the step hides the decay. Set the gradient to zero (not to None).
+# earns: 0 of 1
+# caught: hidden
+def is_decoupled(make_optimizer):
+    if changes(make_optimizer, (1.0,)) == [0]:
+        raise ValueError("no decay")
+    small, large = changes(make_optimizer, (1.0, 100.0), grad=1e4)
+    return abs(small / large - 1) > 0.01

@@ -344,7 +344,7 @@ prepare = with_parts(freeze=freeze)
 
 
 # %% wrong: momentum 0, so that the statistics stay, but those of the batch are used
-# says: The frozen body drifts, because in train mode batch norm updates its statistics whatever requires_grad
+# says: The running mean and variance of the frozen body stay as they are, but in train mode batch norm normalises
 # earns: 1 of 2
 def freeze(body):
     body.requires_grad_(False)
@@ -712,3 +712,54 @@ def twice(model, lr_body, lr_head):
 
 
 prepare = with_parts(optimizer=twice)
+
+
+# %% wrong: the class gets another train()
+# says: Another model was frozen before, and now the batch norm of this one doesn't learn, although its body is trained
+# earns: 1 of 2
+# caught: hidden
+def prepare(model, state, num_classes, lr_body, lr_head):
+    model.load_state_dict(state)
+    model.fc = new_head(model, num_classes)
+    if lr_body == 0:
+        model.body.requires_grad_(False)
+
+        def train(self, mode=True):
+            nn.Module.train(self, mode)
+            self.body.eval()
+            return self
+
+        type(model).train = train
+        model.train()
+    return optimizer_of(model, lr_body, lr_head)
+
+
+# %% wrong: the class says whether the body is frozen
+# says: The frozen model drifts as soon as another one has been prepared with a rate above 0. What you set on a class
+# earns: 1 of 2
+# caught: hidden
+class Backbone(nn.Module):
+    frozen = False
+
+    def __init__(self, classes):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.ReLU())
+        self.fc = nn.Linear(16, classes)
+
+    def train(self, mode=True):
+        super().train(mode)
+        if Backbone.frozen:
+            self.body.eval()
+        return self
+
+    def forward(self, x):
+        return self.fc(self.body(x))
+
+
+def prepare(model, state, num_classes, lr_body, lr_head):
+    Backbone.frozen = lr_body == 0
+    model.load_state_dict(state)
+    model.fc = new_head(model, num_classes)
+    model.body.requires_grad_(not Backbone.frozen)
+    model.train()
+    return optimizer_of(model, lr_body, lr_head)

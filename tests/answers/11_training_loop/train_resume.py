@@ -2,6 +2,7 @@ import contextlib
 import copy
 import io
 import itertools
+import warnings
 
 import torch
 import torch.nn.functional as F
@@ -778,6 +779,57 @@ class Mine(Loop):
 
 
 train = Mine().train
+
+
+# %% wrong: counts the scheduler on instead of loading its state
+# says: After resuming, the scheduler's count is right but its next rate isn't. Some schedulers remember more than a count
+# earns: 2 of 3
+# caught: hidden
+class Mine(Loop):
+    def load(self, resume, model, optimizer, scheduler):
+        own = copy.deepcopy(scheduler.state_dict())
+        losses = super().load(resume, model, optimizer, scheduler)
+        scheduler.load_state_dict(own)
+        scheduler.last_epoch, scheduler._step_count = len(losses), len(losses) + 1
+        return losses
+
+
+train = Mine().train
+
+
+# %% wrong: saves only the parameters that require grad, and the buffers
+# says: After resuming, the frozen parameters don't have the values of the first run: the fresh model may have others
+# earns: 2 of 3
+# caught: hidden
+# corner: members
+class Mine(Loop):
+    def load(self, resume, model, optimizer, scheduler):
+        own = {name: t.detach().clone() for name, t in model.state_dict().items()}
+        return super().load(resume | {"model": own | resume["model"]}, model, optimizer, scheduler)
+
+    def state(self, model, optimizer, scheduler, losses):
+        some = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
+        some |= dict(model.named_buffers())
+        return super().state(model, optimizer, scheduler, losses) | {"model": some}
+
+
+train = Mine().train
+
+
+# %% right: walks the schedule again on the fresh objects, then loads the optimizer
+class Again(Loop):
+    def load(self, resume, model, optimizer, scheduler):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for _ in resume["losses"]:
+                scheduler.step()
+        model.load_state_dict(resume["model"])
+        optimizer.load_state_dict(copy.deepcopy(resume["optimizer"]))
+        self.draws(resume)
+        return list(resume["losses"])
+
+
+train = Again().train
 
 
 # %% wrong: returns the live state_dicts

@@ -442,3 +442,21 @@ def decay_groups(model, weight_decay):
 def decay_groups(model, weight_decay):
     groups = groups_of(model, weight_decay, right)
     return [{**groups[0], "lr": 0.0}, groups[1]]
+
+
+# %% wrong: asks only the children, so the model itself is no norm
+# says: The model is a norm layer itself here, and your code decays its parameters. `modules()` begins with the model
+# earns: 1 of 2
+# caught: hidden
+def decay_groups(model, weight_decay):
+    def walk(module, plain):
+        for child in module.children():
+            walk(child, isinstance(child, (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.batchnorm._NormBase)))
+        of_norms.update(id(p) for p in module.parameters(recurse=False) if plain)
+
+    of_norms, groups = set(), ([], [])
+    walk(model, False)
+    for p in model.parameters():
+        if p.requires_grad:
+            groups[p.ndim < 2 or id(p) in of_norms].append(p)
+    return [{"params": groups[0], "weight_decay": weight_decay}, {"params": groups[1], "weight_decay": 0.0}]
