@@ -19,8 +19,8 @@
 #   layer. The largest of these sums must not exceed `budget`; equal is fine.
 # - The sum of `cost` over all layers in segments is as small as possible. Any plan with that sum is accepted. The
 #   result is `[]` if nothing has to be computed again, as for a chain without layers, and None if no plan fits.
-# - Sizes and costs are multiples of 1/4 and at most 100, so their sums are exact. For such numbers, the number of steps
-#   must not grow exponentially with the number of layers, so you can't try all plans. The lists are not changed.
+# - Sizes and costs are multiples of 1/4 and at most 100, so their sums are exact. With such numbers, your work must not
+#   grow exponentially with the number of layers, so you can't try all plans. The lists are not changed.
 #
 # <details><summary>Hint 1</summary>
 #

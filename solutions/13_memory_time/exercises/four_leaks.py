@@ -17,14 +17,15 @@
 #   all can be used in training later.
 # - `train(model, optimizer, batches)` skips each batch that raises a RuntimeError, in forward or in backward, and
 #   returns {number: error}. Other exceptions propagate. Afterwards the weights are as if only the good batches had been
-#   in the list. Each error in the dict has the type and the `args` of the one that was raised, but may be a new one:
-#   `type(e)(*e.args)` works for all errors here. Nothing of a failed batch stays alive, not its gradients, and not even
-#   through `__cause__` and `__context__` of the error, at any depth. Gradients and optimizer state of good batches may
+#   in the list. (The model draws no random numbers here, and the optimizer has all of its parameters.) Each error in
+#   the dict has the type and the `args` of the one that was raised, but may be a new one: `type(e)(*e.args)` works for
+#   all errors here. Nothing of a failed batch stays alive: not its gradients, and nothing that the error reaches
+#   through its traceback, `__cause__` or `__context__`, at any depth. Gradients and optimizer state of good batches may
 #   stay.
 # - `sizes(model, x)` returns the mean absolute output of each call of a child, a list of floats in the order of the
-#   calls. An output counts as it is when the child returns it, even if it is changed later. The function can be called
-#   again and again. The outputs are not all kept at the same time. Afterwards the modules have the same hooks and
-#   attributes as before, even if the model raises; its exception propagates, whatever it is. You may assume that no
+#   calls. The number is taken from the output as the child returns it, even if it is changed later. The function can be
+#   called again and again. The outputs are not all kept at the same time. Afterwards the modules have the same hooks
+#   and attributes as before, even if the model raises; its exception propagates, whatever it is. You may assume that no
 #   hook of somebody else changes an output and that no child has a `forward` among its own attributes.
 #
 # <details><summary>Hint 1</summary>
@@ -429,15 +430,18 @@ with check("four-leaks") as test:
         model, gone = failing(kind), "nothing"
         optimizer = optimizer_of(model, kind)
         before = [m.training for m in model.modules()]
-        errors, failed, good = None, 0, 0
+        errors, failed, kept, good, batches = None, 0, 0, 0, batches_of(6)
+        inputs = [StorageWeakRef(tensor.untyped_storage()) for n in (1, 2, 5) for tensor in batches[n]]
         gc.disable()  # a cycle counts as alive
         try:
             try:
-                errors = train(model, optimizer, batches_of(6))
+                errors = train(model, optimizer, batches)
             except (ValueError, KeyboardInterrupt) as error:
                 gone = type(error).__name__
                 error.__traceback__ = None
+            batches = None
             failed = sum(not reference.expired() for reference in model.failed)
+            kept = sum(not reference.expired() for reference in inputs)
             good = sum(not reference.expired() for reference in model.good)
         finally:
             gc.enable()
@@ -447,6 +451,7 @@ with check("four-leaks") as test:
         return {
             "errors": told,
             "failed": failed,
+            "inputs": kept,
             "good": good,
             "weights": [p.detach().clone() for p in model.parameters()],
             "grads": [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in model.parameters()],
@@ -490,6 +495,12 @@ with check("four-leaks") as test:
             ),
         )
         seen.that(seen["failed"] == 0, sentence)
+        seen.that(
+            seen["inputs"] == 0,
+            "train: x and y of a failed batch are still alive after the caller has let go of its list. Perhaps an "
+            "error still has a traceback, which leads to the frame of your function and its variables. "
+            "traceback.clear_frames can't clear a frame that is running.",
+        )
         weights, grads = after_good_batches(kind)
         added, _ = after_good_batches(kind, cleared=(0, 3))
         older, _ = after_good_batches(kind, cleared=(3, 4))
@@ -584,6 +595,20 @@ with check("four-leaks") as test:
             x = x + self.first(x)
             return self.first(self.last(x)) + x
 
+    class Shared(nn.Module):
+        """Calls a child that it has twice: under another name, or inside of another child as well."""
+
+        def __init__(self, inside):
+            super().__init__()
+            torch.manual_seed(5)
+            self.first = nn.Linear(6, 6)
+            self.middle, self.last = self.first, nn.Tanh()
+            if inside:
+                self.first, self.last = nn.Sequential(self.middle, nn.Tanh()), self.middle
+
+        def forward(self, x):
+            return self.last(self.first(x))
+
     class Stops(nn.Module):
         """Raises the error that it is given."""
 
@@ -605,6 +630,8 @@ with check("four-leaks") as test:
         torch.manual_seed(6)
         model = Around() if kind == "around" else nn.Sequential(*(nn.Linear(6, 6) for _ in range(depth)))
         x, fired = torch.randn(500, 6), []
+        if kind in ("two names", "inside"):
+            model = Shared(kind == "inside")
         if kind in ("dropout", "no_grad"):
             model = nn.Sequential(nn.Dropout(0.5), nn.Linear(6, 6))
             model[1].train(kind == "dropout")
@@ -651,6 +678,8 @@ with check("four-leaks") as test:
         torch.manual_seed(6)
         model = Around() if kind == "around" else nn.Sequential(*(nn.Linear(6, 6) for _ in range(6)))
         x, sizes_found = torch.randn(500, 6), []
+        if kind in ("two names", "inside"):
+            model = Shared(kind == "inside")
         if kind in ("dropout", "no_grad"):
             model = nn.Sequential(nn.Dropout(0.5), nn.Linear(6, 6))
         for child in model.children():
@@ -672,6 +701,16 @@ with check("four-leaks") as test:
         seen.that(
             close,
             "`sizes` must return what it returns now: one number for each call of a child, in their order.",
+            mistake(
+                "sizes: a child that has two names is called once, and you return two numbers for it. `_modules` "
+                "lists it twice, so it gets two hooks; children() yields it once.",
+                when=lambda seen: kind == "two names" and len(found[0]) > len(right),
+            ),
+            mistake(
+                "sizes: a child that is also inside another child is left out. named_modules() yields each module "
+                "once, here under its longer name; children() yields all children.",
+                when=lambda seen: kind == "inside" and len(found[0]) < len(right),
+            ),
             mistake(
                 "sizes: the numbers are right, but they are not in the order of the calls. A child may be called "
                 "again after another one.",
@@ -734,6 +773,9 @@ with check("four-leaks") as test:
     )
     test.hidden("a model with a residual connection that calls a child, another one, and the first again")
     judge_sizes(observe_scenario(called, sizes, "around"), "around")
+    test.hidden("a child that has two names, and one that is also inside another child")
+    for kind in ("two names", "inside"):
+        judge_sizes(observe_scenario(called, sizes, kind), kind)
     test.hidden("dropout, and a caller without gradients")
     for kind in ("dropout", "no_grad"):
         seen = observe_scenario(called, sizes, kind)

@@ -12,17 +12,17 @@
 #   row whose target is -100, all logits are finite.
 # - Afterwards the weights are those of the given loop. What is left in `.grad` doesn't matter. The batches and the
 #   model's training mode are not changed, not even during the epoch.
-# - The function returns what the given loop returns, to 1e-4, as a tuple of two floats and an int: mean loss, share of
-#   hits, number of skipped batches. At least one batch has a finite loss.
+# - The function returns what the given loop returns, to a relative 1e-4, as a tuple of two floats and an int: mean
+#   loss, share of hits, number of skipped batches. At least one batch has a finite loss.
 # - A batch whose loss is nan or inf, whatever the reason, counts for nothing: no step, no loss, no hits, no targets.
-#   This includes a batch without a single target. The third result is the number of such batches. Targets of -100 count
-#   for nothing in any batch.
+#   This includes a batch without a single target. Only the loss decides. The third result is the number of such
+#   batches. Targets of -100 count for nothing in any batch.
 # - In a whole epoch Python waits at most three times, and no more often for nine batches than for three. A wait is what
 #   `waits` of section 13.6 counts: `item`, `tolist`, an `if` on a tensor, `int`, `float`, printing or formatting a
 #   tensor, `cpu`, `numpy`, `nonzero`, `masked_select`, `x[mask]`, a copy between CPU and GPU and the like.
 # - On the CPU nothing really waits, so the check treats model and batches as if they were on the GPU, and what you
 #   create without a device as if it were on the CPU. A GPU refuses most operations on tensors of both devices. The
-#   check can't see that, so please create yours on the model's device.
+#   check can't see that, so please create your own tensors on the model's device.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -107,12 +107,12 @@ def of_kind(kind, count):
     """A small classifier, and batches of which some have no finite loss."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
-    if kind == "inf loss":
+    if kind in ("inf loss", "inf aside"):
         model = nn.Linear(1, 2)
         with torch.no_grad():
             model.weight.copy_(torch.tensor([[3e38], [-3e38]]))
             model.bias.copy_(torch.tensor([0.5, -0.25]))
-    if kind in ("large loss", "-inf logit"):
+    if kind in ("large loss", "large norm", "-inf logit"):
         model = nn.Linear(4, 3)
     if kind == "-inf logit":
         with torch.no_grad():
@@ -129,10 +129,16 @@ def of_kind(kind, count):
             x[2] = torch.inf
         if kind == "large loss" and bad:
             x = x * 1e6
+        if kind == "large norm" and number % 3 == 2:  # the last of three, since its step is 0 in float32 only
+            x = x * 1e25
         if kind == "no target" and bad:
             y[:] = -100
         if kind == "inf loss":
             x, y = torch.full((10, 1), float(bad)), torch.arange(10) % 2
+        if kind == "inf aside":
+            x, y = torch.zeros(10, 1), torch.arange(10) % 2
+            if bad:
+                x[:2, 0], y[:2] = torch.tensor([1.0, -1.0]), -100
         batches.append((x, y))
     return model, batches
 
@@ -207,7 +213,7 @@ def judge_epoch(seen, kind, count, sentence=""):
         "masked_fill) between two steps.",
     )
     close = all(torch.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in zip(seen["weights"], weights, strict=True))
-    seen.that(close, f"{sentence} The weights are not those that the given loop gives.".strip())
+    seen.that(close or kind == "large norm", f"{sentence} The weights are not those that the given loop gives.".strip())
     shown = [tuple(round(n, 4) for n in one) for one in (numbers, result[0])]
     same = all(math.isclose(a, b, rel_tol=1e-4, abs_tol=1e-6) for a, b in zip(result[0], numbers, strict=True))
     seen.that(same, f"{sentence} The given loop returns {shown[0]}, yours {shown[1]}.".strip())
@@ -295,6 +301,18 @@ with check("hidden-syncs") as test:
             "the loss is inf, while inputs, logits and gradients are finite",
             "The loss of a batch is inf, while its inputs, logits and gradients are finite: ask the loss and nothing "
             "else.",
+        ),
+        (
+            "large norm",
+            "the norm of the gradients is inf in float32, while the loss and the gradients are finite",
+            "The loss of the last batch is finite, though the norm of its gradients is beyond float32: ask the loss "
+            "and nothing else.",
+        ),
+        (
+            "inf aside",
+            "rows with target -100, in which one of the classes would have the loss inf",
+            "Two rows with target -100 have finite logits, but a loss that is inf for one of the classes, and inf * 0 "
+            "is nan. Choose with torch.where before you add up the losses.",
         ),
         ("no target", "a batch without a target", "The loss of a batch without a target is nan, and it is skipped."),
     ):

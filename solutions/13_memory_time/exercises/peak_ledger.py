@@ -16,9 +16,9 @@
 # - Count the storages that operations create while the call runs, in forward, backward and the optimizer alike. Each
 #   storage counts once, with the size in bytes that it has when it is created, for as long as anything refers to it: a
 #   name, the graph, `.grad` or the optimizer's state.
-# - What existed before the call never counts, that is, every argument of an operation that was not created during this
-#   call. This includes inputs, parameters, what operations write into them (also by `out=`), and what an earlier call
-#   of `memory_of` created.
+# - What existed before the call never counts. You recognize it as an argument of an operation that no operation of this
+#   call has created. This includes inputs, parameters, what operations write into them (also by `out=`), and what an
+#   earlier call of `memory_of` created.
 # - `"peak"` is the largest sum right after an operation. `"at"` is the name of the operation after which that sum was
 #   reached first, as in `func.overloadpacket.__name__`; it is `""` if nothing was alive after any operation. `"left"`
 #   is the sum when the call has returned and its result still exists.
@@ -193,6 +193,7 @@ def program(kind):
         "a view of x": lambda: whole[1].view(10, 100).t(),
         "into lists": lambda: torch._foreach_mul([x, whole], 2.0),
         "halves": halves,
+        "new and written": lambda: torch._C._nn.rrelu_with_noise(x, buffer, 0.1, 0.3, True),
         "other dtypes": lambda: (x.double().exp(), x > 0.5),
         "grown": grown,
         "inputs freed": inputs_freed,
@@ -239,6 +240,7 @@ def ledger_of(memory_of, kind):
         raised = repr(error)
     finally:
         gc.callbacks.remove(note_collection)
+        collector_on = gc.isenabled()
         gc.enable()
     pair = came if isinstance(came, (tuple, list)) and len(came) == 2 else (None, None)
     report = dict(pair[1]) if isinstance(pair[1], dict) else None
@@ -250,6 +252,7 @@ def ledger_of(memory_of, kind):
         "same": same,
         "raised": raised,
         "left on": left_on,
+        "collector on": collector_on,
         "lent": any(lent),
         "collected": bool(collected),
     }
@@ -472,10 +475,17 @@ with check("peak-ledger") as test:
             gc.enable()
 
     def second_call(memory_of):
-        """Measure torch.ones(1000).exp(), keep its result y, and measure y.sin() in a second call of memory_of."""
+        """Measure torch.ones(1000).exp(), keep its result y, and measure y.sin(), then a call that measures another."""
         y, _ = memory_of(lambda: torch.ones(1000).exp())
         _, report = memory_of(lambda: y.sin())
-        return {"peak": report["peak"], "left": report["left"]}
+
+        def outer():
+            z = y.exp()
+            memory_of(lambda: z.sin())
+            return z, z.cos()
+
+        _, around = memory_of(outer)
+        return {"peak": report["peak"], "left": report["left"], "around": [around["peak"], around["left"]]}
 
     not_yet = mistake(
         "This check builds on the first one, which doesn't pass yet. Fix that first.", when=lambda seen: True
@@ -508,6 +518,12 @@ with check("peak-ledger") as test:
         ("into a buffer", "out= writes into a tensor from before", f"{arguments_count} That includes out=."),
         ("into lists", "results in lists", in_lists),
         ("halves", "an operation with two results", in_lists),
+        (
+            "new and written",
+            "an operation that writes into an argument and returns a new tensor",
+            "An operation that writes into one of its arguments may also return a new tensor. rrelu_with_noise, for "
+            "example, writes its noise. Look at the results of every operation.",
+        ),
         ("other dtypes", "float64 and bool", "Count bytes: a float64 takes eight, a bool takes one."),
         (
             "grown",
@@ -556,6 +572,14 @@ with check("peak-ledger") as test:
         f"an empty record. (expected peak 4000 and left 4000, got {seen['peak']} and {seen['left']})",
     )
 
+    test.hidden("a call that calls memory_of itself")
+    seen.that(
+        seen["around"] == [8000, 8000],
+        "The outer call has made two tensors of 4000 bytes, and calls memory_of for a third one in between. That call "
+        "has changed its record. Each call needs a separate one. (expected peak 8000 and left 8000, got "
+        f"{seen['around'][0]} and {seen['around'][1]})",
+    )
+
     test.hidden("inputs are freed during and after the call")
     seen = observe_scenario(input_held, memory_of)
     seen.that(
@@ -589,6 +613,12 @@ with check("peak-ledger") as test:
     test.hidden("a reference cycle holds the only result")
     seen = observe_scenario(ledger_of, memory_of, "a cycle")
     judge_form(seen)
+    seen.that(
+        not seen["collector on"],
+        "You switched Python's garbage collector on. The caller had switched it off: if you disable it, put back what "
+        "gc.isenabled() said before.",
+        stage="rule",
+    )
     judge_numbers(
         seen,
         {"peak": 4000, "left": 4000, "at": "exp"},

@@ -17,9 +17,9 @@
 # - Return a pair. The first item is the peak in bytes, an int: the largest sum of the sizes that are allocated at one
 #   time. The second is a list of pairs (place, bytes): which places had these bytes when the peak was first reached. A
 #   trace without allocations gives `(0, [])`.
-# - The place of a block is `"file.py:line"`: file name (without folders) and line of the first frame whose filename
-#   doesn't contain `/torch/`, exactly these seven characters. Frames begin with the innermost. If there is no such
-#   frame, the place is `"torch"`.
+# - The place of a block is `"file.py:line"`: file name (what comes after the last `/`) and line of the first frame
+#   whose filename doesn't contain `/torch/`, exactly these seven characters. Frames begin with the innermost. If there
+#   is no such frame, the place is `"torch"`.
 # - The bytes of one place are added up. The list is sorted by bytes, largest first, and equal ones by place, as
 #   strings.
 #
@@ -302,6 +302,20 @@ with check("peak-owners") as test:
         600,
         [("b.py:10", 300), ("b.py:9", 300)],
         mistake(first, when=lambda seen: "a.py:1" in str(seen.value)),
+    )
+    trace = [entry("alloc", 512, 3 * 2**30, "/a/run:1"), entry("alloc", 1024, 3 * 2**30, "/a/run.py:1")]
+    large = "A block of 3 GiB has 3,221,225,472 bytes, which doesn't fit into 32 bits. Use Python's ints or int64."
+    seen = observe(peak_owners, trace).expecting(mistake(large, raises="OverflowError"))
+    judge_owners(
+        seen,
+        6 * 2**30,
+        [("run.py:1", 3 * 2**30), ("run:1", 3 * 2**30)],
+        mistake(large, when=lambda seen: seen.value[0] != 6 * 2**30),
+        mistake(
+            "Equal owners are sorted by the whole place, as a string. Yours are sorted by the file's name first. "
+            "run.py:1 comes before run:1, because the dot comes before the colon.",
+            when=lambda seen: [one[0] for one in seen.value[1]] == ["run:1", "run.py:1"],
+        ),
     )
     for trace in ([], [entry("segment_alloc", 512, 300), entry("free_completed", 512, 300)]):
         judge_owners(observe(peak_owners, trace), 0, [])

@@ -550,6 +550,30 @@ def train(model, optimizer, batches):
     return failed
 
 
+# %% wrong: train, clear_frames alone, which can't clear the frame of train
+# says: train: x and y of a failed batch are still alive after the caller has let go of its list.
+# earns: 1.5 of 2
+def train(model, optimizer, batches):
+    import traceback
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+        loss.backward()
+        optimizer.step()
+
+    failed = {}
+    for number, (x, y) in enumerate(batches):
+        try:
+            step(x, y)
+        except RuntimeError as error:
+            optimizer.zero_grad()
+            for one in chain(error):
+                traceback.clear_frames(one.__traceback__)
+            failed[number] = error
+    return failed
+
+
 # %% wrong: train, with_traceback(None) on the outer error
 # says: train: an error also refers to the error from which it was raised
 # earns: 1.5 of 2
@@ -1020,6 +1044,45 @@ def sizes(model, x):
         handles.append(child.register_forward_hook(lambda m, a, out: found.append(out.abs().mean().item())))
     try:
         model(x)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return found
+
+
+# %% wrong: sizes, a hook for each name of a child
+# says: sizes: a child that has two names is called once, and you return two numbers for it.
+# earns: 1.5 of 2
+# caught: hidden
+def sizes(model, x):
+    found = []
+    handles = [
+        c.register_forward_hook(lambda m, a, out: found.append(out.abs().mean().item()))
+        for c in model._modules.values()
+    ]
+    try:
+        with torch.no_grad():
+            model(x)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return found
+
+
+# %% wrong: sizes, modules whose names have no dot
+# says: sizes: a child that is also inside another child is left out.
+# earns: 1.5 of 2
+# caught: hidden
+def sizes(model, x):
+    found = []
+    handles = [
+        m.register_forward_hook(lambda m, a, out: found.append(out.abs().mean().item()))
+        for name, m in model.named_modules()
+        if name and "." not in name
+    ]
+    try:
+        with torch.no_grad():
+            model(x)
     finally:
         for handle in handles:
             handle.remove()

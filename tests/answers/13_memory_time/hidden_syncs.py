@@ -219,6 +219,48 @@ def train_epoch(model, batches, lr):
     return epoch(model, batches, lr, choose=lambda ok, step: step.nan_to_num(0.0, 0.0, 0.0))
 
 
+# %% wrong: skips as GradScaler does, by the norm of the gradients as well
+# says: The loss of the last batch is finite, though the norm of its gradients is beyond float32
+# earns: 1 of 2
+# caught: hidden
+def train_epoch(model, batches, lr):
+    finite = []
+
+    def scale_of(norms):
+        finite.append(norms.norm().isfinite())
+        return (1.0 / (norms.norm() + 1e-6)).clamp(max=1.0)
+
+    def both(ok, numbers):
+        return torch.where(ok & finite[-1], numbers, 0.0)
+
+    return epoch(model, batches, lr, scale_of=scale_of, choose=both, count=both)
+
+
+# %% wrong: a masked mean, with class 0 in place of -100
+# says: Two rows with target -100 have finite logits, but a loss that is inf for one of the classes
+# earns: 1 of 2
+# caught: hidden
+def train_epoch(model, batches, lr):
+    def loss_of(logits, y):
+        mask = y != -100
+        return (F.cross_entropy(logits, y.clamp(min=0), reduction="none") * mask).sum() / mask.sum()
+
+    return epoch(model, batches, lr, loss_of=loss_of)
+
+
+# %% right: a masked mean, chosen with where, and the norm in float64
+def train_epoch(model, batches, lr):
+    def loss_of(logits, y):
+        mask = y != -100
+        each = F.cross_entropy(logits, y.clamp(min=0), reduction="none")
+        return torch.where(mask, each, 0.0).sum() / mask.sum()
+
+    def scale_of(norms):
+        return (1.0 / (norms.double().norm() + 1e-6)).clamp(max=1.0).float()
+
+    return epoch(model, batches, lr, loss_of=loss_of, scale_of=scale_of)
+
+
 # %% wrong: formats the loss for the log
 # says: Python waits 10 times in an epoch of 9 batches: __format__ 9, tolist 1.
 # says: This check builds on the first one

@@ -589,6 +589,77 @@ def memory_of(call):
     return run(Mode(), call)
 
 
+# %% wrong: one record, which each call empties first
+# says: The outer call has made two tensors of 4000 bytes, and calls memory_of for a third one in between.
+# earns: 2 of 3
+# caught: hidden
+RECORDS = {}, {}
+
+
+def memory_of(call):
+    class Mode(Base):
+        def __init__(self):
+            super().__init__()
+            self.older = RECORDS[1]
+
+        @property
+        def made(self):
+            return RECORDS[0]
+
+        @made.setter
+        def made(self, values):
+            values = dict(values)
+            RECORDS[0].clear()
+            RECORDS[0].update(values)
+
+    for record in RECORDS:
+        record.clear()
+    return run(Mode(), call)
+
+
+# %% wrong: results of operations that write into an argument are left out
+# says: An operation that writes into one of its arguments may also return a new tensor
+# earns: 2 of 3
+# caught: hidden
+def memory_of(call):
+    class Mode(Base):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.writes = func._schema.is_mutable
+            return super().__torch_dispatch__(func, types, args, kwargs)
+
+        def results(self, out):
+            return [] if self.writes else self.tensors(out)
+
+    return run(Mode(), call)
+
+
+# %% wrong: the garbage collector is on afterwards
+# says: You switched Python's garbage collector on.
+# earns: 2 of 3
+# caught: hidden
+def memory_of(call):
+    import gc
+
+    gc.disable()
+    try:
+        return run(Base(), call)
+    finally:
+        gc.enable()
+
+
+# %% right: the garbage collector is off for the time of the call
+def memory_of(call):
+    import gc
+
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        return run(Base(), call)
+    finally:
+        if was_on:
+            gc.enable()
+
+
 # %% wrong: the mode is never switched off
 # says: After the call your mode is still switched on
 # says: This check builds on the first one

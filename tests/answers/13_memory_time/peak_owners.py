@@ -411,3 +411,23 @@ def peak_owners(trace):
 def peak_owners(trace):
     peak, owners = owners_of(trace)
     return peak + 512, owners
+
+
+# %% wrong: a curve in int32
+# says: A block of 3 GiB has 3,221,225,472 bytes, which doesn't fit into 32 bits.
+# earns: 1 of 2
+# caught: hidden
+def peak_owners(trace):
+    import numpy as np
+
+    sizes = [e["size"] if e["action"] == "alloc" else 0 for e in trace]
+    np.array(sizes, dtype=np.int32)
+    return owners_of(trace)
+
+
+# %% wrong: equal owners by file, then by line as a string
+# says: Equal owners are sorted by the whole place, as a string.
+# earns: 1 of 2
+# caught: hidden
+def peak_owners(trace):
+    return owners_of(trace, order=lambda pair: (-pair[1], pair[0].rpartition(":")[0], pair[0]))
