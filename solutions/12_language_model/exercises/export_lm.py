@@ -10,8 +10,8 @@
 #
 # - `export_lm` writes `model` to one ONNX file at `path`, with its weights inside and no second file next to it. It
 #   returns nothing.
-# - The file has one input, `ids`, (batch, time) int64, and one output, `logits`, (batch, time, vocab). Ids are bytes, 0
-#   to 255.
+# - The file has one input, `ids`, (batch, time) int64, and one output, `logits`, (batch, time, vocab). The ids
+#   go from 0 to 255.
 # - In onnxruntime the file returns, to within 1e-4, what the model returns in eval mode, for every batch from 1 and
 #   every time from 1 to `model.length`, the longest context that the model takes (at least 8).
 # - The model, or parts of it, may be in training mode. Afterwards each submodule has the same training flag as before.

@@ -16,7 +16,8 @@
 #   Otherwise it returns False or raises an error.
 # - If later inputs change, rounding may change the earlier outputs of a right layer, but by less than 1e-5.
 # - A wrong layer may look right for a short x and at most positions. But for T = 32 there is a position where it shows:
-#   if you draw everything after it anew with `torch.randn`, an output at or before it changes by more than 1e-3.
+#   if you draw everything after it anew with `torch.randn`, even once, an output at or before it changes by more than
+#   1e-3.
 # - Autograd follows every path from x to the output, so you may also test with gradients. For a right layer those that
 #   should be zero are below 1e-5.
 #

@@ -12,11 +12,12 @@
 #   Python floats. It runs in float32, without autocast.
 # - In each step the model gets `batch` windows of `model.length` ids, (batch, length). `train` draws them at random
 #   from the whole text, seeded with `seed` (a generator of its own is simplest), and each of the N - length windows is
-#   equally likely. Shuffling all windows is also fine. `batch` is at most N - length.
+#   equally likely. Going through all windows in a new random order, epoch after epoch, is also fine. `batch` is at
+#   most N - length.
 # - The loss is the mean cross-entropy over all positions of the batch, each of which predicts the id that follows in
-#   the text. The list has each loss as it was before that step's update.
-# - Each loss makes one update, from the gradient of that loss alone, clipped to a norm of 1 over all parameters. Before
-#   the first step no parameter has a gradient.
+#   the text. Each entry of the list is the loss before that step's update.
+# - There is one update for each loss, from the gradient of that loss alone, clipped to a norm of 1 over all parameters.
+#   Nothing but the optimizer's steps changes the weights. Before the first step no parameter has a gradient.
 # - The rate is the same for all parameters. It climbs to `peak` over the first 5 % of the steps (in the first step it
 #   may be 0, as with PyTorch's own schedulers). Then it falls to a fifth of `peak` or less. `steps` is 40 or more.
 # - All training flags are on during the steps. Afterwards the model is in train mode or eval mode as before.
@@ -114,7 +115,7 @@ with check("train-it") as test:
         """Train a toy model of 4 ids at a time on a text of `count` ids, peak 0.05, and watch every step."""
         torch.set_num_threads(1)  # more threads would only wait for one another
         text = torch.arange(count) * 7 % 37  # what follows an id is 7 more, around 37
-        passes, updates = [], []
+        passes, updates, kept = [], [], []
 
         class Toy(nn.Module):
             def __init__(self):
@@ -134,7 +135,7 @@ with check("train-it") as test:
             def note(self, ids):
                 """What the model is given and how; if asked for, the loss of these ids and its gradient, too."""
                 flags = all(module.training for module in self.modules())
-                passes.append({"ids": ids.detach().clone(), "training": flags})
+                passes.append({"ids": ids.detach().clone(), "training": flags, "moved": moved()})
                 if aside:
                     logits = self.head(self.emb(ids)).flatten(0, -2)
                     passes[-1]["float32"] = logits.dtype == torch.float32
@@ -146,6 +147,13 @@ with check("train-it") as test:
 
         model = Toy().train(training)
         before = {name: p.detach().clone() for name, p in model.named_parameters()}
+
+        def weights_now():
+            return torch.cat([model.get_parameter(name).detach().flatten() for name in before])
+
+        def moved():
+            """Whether the weights have changed since the step before."""
+            return bool(kept) and not torch.allclose(weights_now(), kept[-1], rtol=0, atol=0, equal_nan=True)
 
         def note_step(optimizer, args, kwargs):
             """What a step has used."""
@@ -166,6 +174,7 @@ with check("train-it") as test:
                 }
             )
             passes.clear()
+            kept[:] = [weights_now()]
 
         torch.optim.AdamW([torch.ones(1, requires_grad=True)])  # torch wraps the step of a class that has none wrapped
         torch.default_generator.manual_seed(world)
@@ -182,7 +191,8 @@ with check("train-it") as test:
             "same dice": torch.equal(dice, torch.get_rng_state()),
             "same text": torch.equal(text, torch.arange(count) * 7 % 37),
             "still": [name for name, old in before.items() if torch.equal(model.get_parameter(name), old)],
-            "weights": torch.cat([p.detach().flatten() for p in model.parameters()]),
+            "weights": weights_now(),
+            "moved in the end": moved(),
         }
 
     lost = (
@@ -200,7 +210,8 @@ with check("train-it") as test:
         )
         seen.that(
             not seen["more"],
-            f"The optimizer stepped {number + seen['more']} times for {steps} losses, but each loss makes one update.",
+            f"The optimizer stepped {number + seen['more']} times for {steps} losses, but there is one update for each "
+            "loss.",
             stage="rule",
         )
         still = "The weights haven't changed. The optimizer must step the parameters of the given model."
@@ -316,7 +327,7 @@ with check("train-it") as test:
         )
 
     def judge_gradients(seen):
-        """Each step has used the gradient of its own loss, clipped."""
+        """Each step has used the gradient of its own loss, clipped, and nothing else has changed the weights."""
         for number, update in enumerate(seen["updates"], 1):
             positions = sum(one["ids"].numel() for one in update["passes"])
             own, used = sum(one["gradient"] for one in update["passes"]) / positions, update["used"]
@@ -340,8 +351,24 @@ with check("train-it") as test:
                     f"Step {number} still uses gradients of the step before. Clear them in every step.",
                     when=lambda seen, is_used=is_used, old=with_old: is_used(old, True) or is_used(old, False),
                 ),
+                mistake(
+                    f"Step {number} uses a gradient that is as long as it should be, but not that of the loss you "
+                    "return. Is something added to the loss before `backward`, or is the gradient changed after it?",
+                    when=lambda seen, used=used, own=own: math.isclose(used.norm(), min(1, own.norm()), rel_tol=1e-3),
+                ),
                 stage="gradient",
             )
+        later = [number for number, update in enumerate(seen["updates"], 1) if update["passes"][0]["moved"]]
+        seen.that(
+            not later,
+            f"Your code changed the weights between step {later[0] - 1 if later else 0} and the next pass. Only the "
+            "optimizer's step may change them.",
+        )
+        seen.that(
+            not seen["moved in the end"],
+            "After the last step your code changed the weights, for example to a mean or to those of an earlier step. "
+            "Leave them as the last step made them.",
+        )
 
     def judge_rates(seen, steps):
         """The rate climbs to 0.05 in 5 % of the steps and then falls."""
@@ -431,9 +458,12 @@ with check("train-it") as test:
         for p in model.parameters():
             if p.dim() > 1:
                 nn.init.normal_(p, std=0.2)  # so narrow a model gets going sooner from here
-        windows, opened, neighbours = set(), set(), set()
+        windows, opened, neighbours, as_given = set(), set(), set(), []
+        before = [p.detach().clone() for p in model.parameters()]
 
         def note(module, args):
+            if not as_given:
+                as_given.append(all(map(torch.equal, module.parameters(), before)))
             windows.update(bytes(row) for ids in args for row in ids.flatten(0, -2).tolist())
             opened.add(bool(module.mask.triu(1).any()))
             neighbours.update(torch.equal(ids[1:, :-1], ids[:-1, 1:]) for ids in args if min(ids.shape) > 1)
@@ -447,6 +477,7 @@ with check("train-it") as test:
             "losses": losses,
             "weights": weights,
             "mask": model.mask,
+            "as given": all(as_given),
             "windows": len(windows),
             "opened": sorted(opened),
             "neighbours": sorted(neighbours),
@@ -461,6 +492,12 @@ with check("train-it") as test:
     seen = observe_scenario(trained, train, 200)
     judge_losses(seen, 200)
 
+    seen.that(
+        seen["as given"],
+        "Before the first pass your code changed the weights, so what a trained model has learnt would be lost. Train "
+        "the weights that the model comes with.",
+        stage="arguments",
+    )
     model = SmallLM(width=32, layers=1, length=24)
     named = dict(model.named_parameters())
     same_parts = seen["weights"].keys() == named.keys() and isinstance(seen["mask"], Tensor)

@@ -10,13 +10,14 @@
 #
 # - `logits` takes int64 ids (1, T), T at most `length`, and returns (1, T, V) float32, as a model does. `prompt` is
 #   (T0,) int64, T0 at least 1. Return its ids followed by `n` more, (T0 + n,); `n` may be 0.
-# - The last position's logits, divided by `temperature`, give each id a probability. Each new id is drawn from the
-#   *nucleus*: the fewest most likely ids whose probabilities add up to `top_p` or more. Their relative probabilities
-#   stay the same.
+# - The softmax of the last position's logits, divided by `temperature`, is each id's probability. Nothing else, such as
+#   top-k or a penalty, changes it. Each new id is drawn from the *nucleus*: the fewest most likely ids whose
+#   probabilities add up to `top_p` or more. Their relative probabilities stay the same.
 # - `top_p` is in (0, 1]. With a very small `top_p` only the likeliest id is left. With 1 no id is left out, except
 #   perhaps one so unlikely that it doesn't change a float32 sum.
-# - Temperature 0 chooses the likeliest id. Every other temperature, down to 1e-20, draws.
-# - The model gets the last `length` ids of the text so far, or all of them if there are fewer.
+# - Temperature 0 chooses the likeliest id. Every other temperature draws; it is at least 1e-20.
+# - The model is called once for each new id, with the last `length` ids of the text so far, or all of them if there are
+#   fewer. One more call at the end does no harm.
 # - All randomness comes from `generator`, which is not seeded again: equal generator states give equal texts, and the
 #   generator advances from call to call. torch's global generator is left alone.
 # - `prompt` is not changed, and the model runs without recording a graph. When `write_on` returns, the grad mode is the
@@ -91,13 +92,13 @@ def write_on(
 with check("write-on") as test:
     chances = torch.tensor([0.08, 0.45, 0.05, 0.2, 0.12, 0.1])  # of the ids 0 to 5
 
-    def drawn(write, seed, n, top_p, temperature):
+    def drawn(write, seed, n, top_p, temperature, ahead=0):
         """Let a model write that gives the ids 0 to 5 the probabilities .08 .45 .05 .2 .12 .1, whatever it is shown."""
         dice, start = torch.Generator().manual_seed(seed), torch.get_rng_state()
         prompt, odds = torch.tensor([5, 0]), torch.tensor([0.08, 0.45, 0.05, 0.2, 0.12, 0.1])
 
         def model(ids):
-            return odds.log().repeat(1, ids.shape[1], 1)
+            return (odds.log() + ahead).repeat(1, ids.shape[1], 1)
 
         def call(n):
             with torch.overrides._pop_mode_temporarily(), torch.utils._python_dispatch._disable_current_modes():
@@ -119,7 +120,7 @@ with check("write-on") as test:
         facts["prompt"] = torch.equal(prompt, torch.tensor([5, 0]))
         return facts
 
-    def judge(seen, shares, *known, n=240):
+    def judge(seen, shares, *known, n=240, shifted=()):
         """Judge the n ids that were drawn; `shares` are the probabilities of those in the nucleus."""
         text = seen["text"]
         whole = isinstance(text, Tensor) and text.dtype == torch.int64 and text.shape == (2 + n,)
@@ -154,7 +155,8 @@ with check("write-on") as test:
                 when=lambda seen: share.keys() == set(sorted(shares, key=shares.get)[1:]),
             ),
             mistake(
-                "The nucleus is too wide. You drew ids that are not needed to reach top_p.",
+                "You drew ids that are not needed to reach top_p. Either your nucleus is too wide, or its "
+                "probabilities are not the softmax of the logits divided by the temperature.",
                 when=lambda seen: share.keys() > shares.keys(),
             ),
         )
@@ -164,6 +166,7 @@ with check("write-on") as test:
             "The ids of the nucleus are not drawn in proportion to their probabilities. Likelier ids must come "
             "more often.",
             mistake("Nothing was drawn from the generator.", when=lambda seen: seen["unused"]),
+            *shifted,
         )
 
     nothing_left = mistake(
@@ -183,6 +186,15 @@ with check("write-on") as test:
     test.hidden("a tiny top_p, and 1")
     judge(observe_scenario(drawn, write_on, 1, 60, 1e-6, 1.0).expecting(nothing_left), {1: 0.45}, n=60)
     judge(observe_scenario(drawn, write_on, 1, 240, 1.0, 1.0), dict(enumerate(chances.tolist())))
+
+    test.hidden("logits around 60: the same probabilities")
+    not_softmax = mistake(
+        "You don't draw with the softmax of these logits. All of them are larger by 60 here, which doesn't change "
+        "their softmax. Leave them as they are, without a limit, and divide by the temperature only.",
+        when=lambda seen: True,
+    )
+    seen = observe_scenario(drawn, write_on, 5, 240, 1.0, 1.0, 60)
+    judge(seen, dict(enumerate(chances.tolist())), shifted=[not_softmax])
 
     too_hot = mistake(
         "Divide the logits by the temperature.", when=lambda seen: len(set(seen["text"][2:].tolist())) in (1, 6)
@@ -243,13 +255,14 @@ with check("write-on") as test:
             "The model must be called with int64 ids. one_hot, for example, accepts no other dtype.",
             stage="dtype",
         )
-        ends = range(len(prompt), len(prompt) + n)
+        ends, calls = range(len(prompt), len(prompt) + n + 1), len(seen["shown"])
+        last = [[text[max(0, end - length) : end].tolist()] for end in ends]
         seen.that(
-            seen["shown"] == [[text[max(0, end - length) : end].tolist()] for end in ends],
+            seen["shown"] == last[:calls] and calls >= n,
             "The model must see the LAST `length` ids.",
             mistake(
                 "Call the model once for each new id.",
-                when=lambda seen, n=n: len(seen["shown"]) != n,
+                when=lambda seen, n=n, calls=calls: calls not in (n, n + 1),
             ),
         )
         seen.that(text.tolist() == expected, "The text doesn't follow from the logits of the last position.")
@@ -259,9 +272,10 @@ with check("write-on") as test:
         seen.that(not seen["switched on"], switched_on, stage="gradient")
         seen.leaves_arguments_alone()
 
-    def among_equals(write, n, temperature, choice=4, top_p=0.5):
-        """Write n ids where all are about equally likely."""
+    def among_equals(write, n, temperature, choice=4, top_p=0.5, ahead=0.0):
+        """Write n ids where all are about equally likely, or all but id 0, whose logit is ahead."""
         dice, scores = torch.Generator().manual_seed(6), torch.arange(choice) * 1e-5 * (choice > 4)
+        scores[0] += ahead
         with torch.overrides._pop_mode_temporarily(), torch.utils._python_dispatch._disable_current_modes():
             model, prompt = (lambda ids: scores.repeat(1, ids.shape[1], 1)), torch.tensor([2])
             text = write(model, prompt, n, 4, top_p, temperature, dice)
@@ -296,12 +310,20 @@ with check("write-on") as test:
         ),
     )
 
-    test.hidden("256 about equally likely ids, top_p 1: none is left out")
-    seen = observe_scenario(among_equals, write_on, 150, 1.0, 256, 1.0)
+    test.hidden("1000 about equally likely ids, top_p 1: none is left out")
+    seen = observe_scenario(among_equals, write_on, 400, 1.0, 1000, 1.0)
     seen.that(
-        seen["kinds"] > 80,
-        f"In 150 draws from 256 about equally likely ids only {seen['kinds']} different ones came. With top_p 1 no id "
+        seen["kinds"] > 250,
+        f"In 400 draws from 1000 about equally likely ids only {seen['kinds']} different ones came. With top_p 1 no id "
         "is left out, so set no other limit.",
+    )
+
+    test.hidden("one id of probability 0.5 and fifty of 0.01, top_p 1: none is left out")
+    seen = observe_scenario(among_equals, write_on, 100, 1.0, 51, 1.0, math.log(50))
+    seen.that(
+        seen["kinds"] > 12,
+        f"In 100 draws from an id of probability 0.5 and fifty of 0.01 only {seen['kinds']} of the 51 ids came. Those "
+        "of 0.01 also belong to the nucleus, because top_p alone decides. Set no other limit.",
     )
 
     test.hidden("four equally likely ids, top_p 0.5: two of them reach it")

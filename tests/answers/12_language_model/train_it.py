@@ -33,6 +33,8 @@ def loop(
     after=False,
     reduction="mean",
     groups=lambda optimizer: optimizer.param_groups,
+    add=lambda logits: 0,
+    then=lambda n: None,
 ):
     """Training with a slip."""
     dice = dice or torch.Generator().manual_seed(seed)
@@ -50,11 +52,13 @@ def loop(
         x, y = drawn[:, : model.length], drawn[:, shift : shift + model.length]
         if clear:
             optimizer.zero_grad()
-        loss = F.cross_entropy(model(x).transpose(1, 2), y, reduction=reduction)
-        loss.backward()
+        logits = model(x)
+        loss = F.cross_entropy(logits.transpose(1, 2), y, reduction=reduction)
+        (loss + add(logits)).backward()
         if clip:
             clip(parameters)
         optimizer.step()
+        then(n)
         if after:
             with torch.no_grad():
                 loss = F.cross_entropy(model(x).transpose(1, 2), y)
@@ -644,7 +648,7 @@ def train(model, ids, steps, batch, peak, seed):
 
 
 # %% wrong: two updates
-# says: losses, but each loss makes one update.
+# says: losses, but there is one update for each loss.
 # earns: 1 of 2
 def train(model, ids, steps, batch, peak, seed):
     class Twice(torch.optim.AdamW):
@@ -656,7 +660,7 @@ def train(model, ids, steps, batch, peak, seed):
 
 
 # %% wrong: two updates written out
-# says: losses, but each loss makes one update.
+# says: losses, but there is one update for each loss.
 # earns: 1 of 2
 def train(model, ids, steps, batch, peak, seed):
     dice = torch.Generator().manual_seed(seed)
@@ -838,3 +842,99 @@ class Autocast(nn.Module):
 
 def train(model, ids, steps, batch, peak, seed):
     return loop(Autocast(model), ids, steps, batch, peak, seed)
+
+
+# %% wrong: an exponential mean of the weights in the end
+# says: After the last step your code changed the weights, for example to a mean or to those of an earlier step. Leave
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    mean = copy.deepcopy(model.state_dict())
+
+    def then(n):
+        for name, value in model.state_dict().items():
+            if value.is_floating_point():
+                mean[name].lerp_(value, 0.1)
+
+    losses = loop(model, ids, steps, batch, peak, seed, then=then)
+    model.load_state_dict(mean)
+    return losses
+
+
+# %% wrong: the weights of the step with the lowest loss in the end
+# says: After the last step your code changed the weights, for example to a mean or to those of an earlier step. Leave
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    kept = []
+    losses = loop(model, ids, steps, batch, peak, seed, then=lambda n: kept.append(copy.deepcopy(model.state_dict())))
+    model.load_state_dict(kept[losses.index(min(losses))])
+    return losses
+
+
+# %% wrong: the weights shrink a little every ten steps
+# says: Your code changed the weights between step 11 and the next pass. Only the optimizer's step may change them.
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    @torch.no_grad()
+    def then(n):
+        if n and n % 10 == 0:
+            for p in model.parameters():
+                p.mul_(0.999)
+
+    return loop(model, ids, steps, batch, peak, seed, then=then)
+
+
+# %% wrong: every fifth step goes half-way back
+# says: Your code changed the weights between step 5 and the next pass. Only the optimizer's step may change them.
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    slow = [p.detach().clone() for p in model.parameters()]
+
+    @torch.no_grad()
+    def then(n):
+        if n % 5 == 4:
+            for p, old in zip(model.parameters(), slow, strict=True):
+                p.copy_(old.lerp_(p, 0.5))
+
+    return loop(model, ids, steps, batch, peak, seed, then=then)
+
+
+# %% wrong: draws the matrices anew before the first step
+# says: Before the first pass your code changed the weights, so what a trained model has learnt would be lost. Train the
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    dice = torch.Generator().manual_seed(seed)
+    for p in model.parameters():
+        if p.dim() > 1:
+            nn.init.normal_(p, 0, 0.2, generator=dice)
+    return loop(model, ids, steps, batch, peak, seed)
+
+
+# %% wrong: draws the matrices anew, so small that they hardly learn
+# says: Before the first pass your code changed the weights, so what a trained model has learnt would be lost. Train the
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    dice = torch.Generator().manual_seed(seed)
+    for p in model.parameters():
+        if p.dim() > 1:
+            nn.init.normal_(p, 0, 0.02, generator=dice)
+    return loop(model, ids, steps, batch, peak, seed)
+
+
+# %% wrong: a small z-loss is added before backward
+# says: Step 1 uses a gradient that is as long as it should be, but not that of the loss you return. Is something added
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    def add(logits):
+        return 1e-4 * logits.logsumexp(-1).square().mean()
+
+    return loop(model, ids, steps, batch, peak, seed, add=add)
+
+
+# %% wrong: a decay is added to the loss before backward
+# says: Step 1 uses a gradient that is as long as it should be, but not that of the loss you return. Is something added
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    def add(logits):
+        return 5e-5 * sum(p.square().sum() for p in model.parameters())
+
+    return loop(model, ids, steps, batch, peak, seed, add=add)

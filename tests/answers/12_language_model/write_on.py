@@ -215,7 +215,7 @@ write_on = writer(draw)
 
 
 # %% wrong: one id too many
-# says: The nucleus is too wide. You drew ids that are not needed to reach top_p.
+# says: You drew ids that are not needed to reach top_p. Either your nucleus is too wide, or its probabilities
 # earns: 0 of 1
 def draw(scores, top_p, temperature, generator):
     p, order = (scores / temperature).softmax(-1).sort(descending=True)
@@ -228,7 +228,7 @@ write_on = writer(draw)
 
 
 # %% wrong: top_p not used
-# says: The nucleus is too wide. You drew ids that are not needed to reach top_p.
+# says: You drew ids that are not needed to reach top_p. Either your nucleus is too wide, or its probabilities
 # earns: 0 of 1
 def draw(scores, top_p, temperature, generator):
     return torch.multinomial((scores / temperature).softmax(-1), 1, generator=generator)
@@ -604,7 +604,7 @@ write_on = writer(draw)
 
 
 # %% wrong: the fifty likeliest ids at most, as transformers does unless told otherwise
-# says: In 150 draws from 256 about equally likely ids only
+# says: In 400 draws from 1000 about equally likely ids only
 # earns: 0 of 1
 # caught: hidden
 def draw(scores, top_p, temperature, generator):
@@ -628,3 +628,65 @@ def write_on(logits, prompt, n, length, top_p, temperature, generator):
     text = right(logits, prompt, n, length, top_p, temperature, generator)
     torch.set_grad_enabled(True)
     return text
+
+
+# %% right: one pass before the loop and one after each id, as with a cache of keys
+@torch.no_grad()
+def write_on(logits, prompt, n, length, top_p, temperature, generator):
+    out = prompt
+    scores = logits(out[None, -length:])[0, -1]
+    for _ in range(n):
+        out = torch.cat([out, drawn_from(scores, top_p, temperature, generator)])
+        scores = logits(out[None, -length:])[0, -1]
+    return out
+
+
+# %% wrong: the two hundred likeliest ids at most
+# says: In 400 draws from 1000 about equally likely ids only
+# earns: 0 of 1
+# caught: hidden
+def draw(scores, top_p, temperature, generator):
+    scores = scores.masked_fill(scores < scores.topk(min(200, len(scores))).values[-1], -torch.inf)
+    return drawn_from(scores, top_p, temperature, generator)
+
+
+write_on = writer(draw)
+
+
+# %% wrong: ids below a twentieth of the likeliest are left out
+# says: In 100 draws from an id of probability 0.5 and fifty of 0.01 only 1 of the 51 ids came. Those of 0.01 also
+# earns: 0 of 1
+# caught: hidden
+def draw(scores, top_p, temperature, generator):
+    if temperature == 0:
+        return scores.argmax(keepdim=True)
+    p, order = shares(scores, top_p, temperature)
+    p[p < 0.05 * p[0]] = 0
+    return order[torch.multinomial(p, 1, generator=generator)]
+
+
+write_on = writer(draw)
+
+
+# %% wrong: the logits go through 30 tanh(z / 30)
+# says: You don't draw with the softmax of these logits. All of them are larger by 60 here, which doesn't change their
+# earns: 0 of 1
+# caught: hidden
+def draw(scores, top_p, temperature, generator):
+    return drawn_from(30 * (scores / 30).tanh() if temperature else scores, top_p, temperature, generator)
+
+
+write_on = writer(draw)
+
+
+# %% wrong: the logits of ids that have come are divided by 1.1
+# says: You drew ids that are not needed to reach top_p. Either your nucleus is too wide, or its probabilities are not
+# earns: 0 of 1
+@torch.no_grad()
+def write_on(logits, prompt, n, length, top_p, temperature, generator):
+    out = prompt
+    for _ in range(n):
+        scores, before = logits(out[None, -length:])[0, -1].clone(), out[-64:].unique()
+        scores[before] = torch.where(scores[before] > 0, scores[before] / 1.1, scores[before] * 1.1)
+        out = torch.cat([out, drawn_from(scores, top_p, temperature, generator)])
+    return out
