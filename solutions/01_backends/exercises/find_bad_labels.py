@@ -14,10 +14,10 @@
 # - A label is good if it is one of 0 … num_classes - 1 or equals `ignore_index`, which may be inside or outside that
 #   range. Every other label is bad, including other negative numbers. There is at least one class.
 # - If nothing is bad, the result has shape (0, labels.ndim). This includes empty labels. The labels are not changed.
-# - `labels` may have any shape. Its dtype is int64 or uint8, the two that cross_entropy accepts; other dtypes raise
-#   TypeError.
+# - `labels` may have any shape. Its dtype is int64 or uint8, the two that cross_entropy accepts for a row of labels;
+#   other dtypes raise TypeError.
 #
-# So the result is empty exactly when `F.cross_entropy` on the CPU raises no IndexError.
+# So the result is empty exactly when `F.cross_entropy` on the CPU raises no IndexError for `labels.long()`.
 #
 # <details><summary>Hint 1</summary>
 #

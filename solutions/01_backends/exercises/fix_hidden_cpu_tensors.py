@@ -11,7 +11,8 @@
 # - However the module has been moved (`.to(device)`, `.double()`, `.to(device, dtype)`, repeatedly, alone or as part of
 #   a larger model), forward works and returns a tensor with the *parameters'* device and dtype. If x has another device
 #   or dtype, convert it first; x itself is not changed.
-# - On the CPU in float32 the numbers are those of the given code. Gradients reach x and the weights.
+# - On the CPU in float32 the numbers are those of the given code. (A module that has been in half precision before may
+#   keep the rounding.) Gradients reach x and the weights.
 # - No device is named in the class. No global default (device, dtype) is changed, not even while forward runs, but a
 #   `with device:` block is fine.
 # - Old checkpoints still load: the keys of `state_dict()` and the parameters are still those of the GRU cell.

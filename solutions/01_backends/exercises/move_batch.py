@@ -361,14 +361,17 @@ with check("move-batch") as test:
         return any(getattr(node, "variable", None) is leaf for node in nodes)
 
     def in_the_graph(move):
-        """Move a leaf, a result computed from it, and a parameter: do they still belong to the graph?"""
-        leaf, weight = torch.ones(3, requires_grad=True), nn.Parameter(torch.ones(2, 2))
+        """Move a leaf, a result computed from it, and a parameter, and a tensor before and after it requires grad."""
+        leaf, weight, later = torch.ones(3, requires_grad=True), nn.Parameter(torch.ones(2, 2)), torch.ones(2)
+        move(later, "meta")
+        again = move(later.requires_grad_(), "meta")
         result = leaves(move([leaf, (leaf * 2,), torch.ones(3), weight], "meta"))
         return {
             "requires grad": [getattr(tensor, "requires_grad", None) for tensor in result],
             "reaches the leaf": [comes_from(tensor, leaf) for tensor in result[:3]],
             "reaches the parameter": [comes_from(tensor, weight) for tensor in result[3:]],
             "leaf still requires grad": leaf.requires_grad,
+            "again": comes_from(again, later),
         }
 
     test.hidden("a moved tensor still belongs to the graph")
@@ -378,7 +381,13 @@ with check("move-batch") as test:
             "reaches the leaf": [True, True, False],
             "reaches the parameter": [True],
             "leaf still requires grad": True,
+            "again": True,
         },
+        mistake(
+            "A tensor was moved, then it was set to require grad, and was moved once more. The result is the one of "
+            "the first call, which doesn't require grad. Keep no results: move each tensor as it is now.",
+            when=lambda seen: seen["requires grad"] == [True, True, False, True] and all(seen["reaches the parameter"]),
+        ),
         mistake(
             "A tensor of the caller was changed: it no longer requires grad.",
             when=lambda seen: not seen["leaf still requires grad"],

@@ -22,8 +22,8 @@
 #   - `hidden-by-env`: `visible_devices` (CUDA_VISIBLE_DEVICES) leaves no card;
 #   - `driver-too-old`: the major CUDA number of the driver is below that of the build;
 #   - `unknown`: none of the above.
-# - Versions look like `2.13.0`, `2.13.0+cpu` or `2.14.0.dev20260101+cu126`. `needs_torch` has two or three numbers. A
-#   dev build of 2.14 is never compared with 2.14 itself.
+# - Versions look like `2.13.0`, `2.13.0+cpu` or `2.14.0.dev20260101+cu126`. `needs_torch` has two or three numbers. You
+#   may assume that no report compares a dev build of 2.14 with 2.14 itself.
 # - `visible_devices` is None (nothing is hidden) or a comma-separated list of different card numbers, with or without
 #   spaces. Reading stops at the first entry that is not a card of this machine; an empty entry isn't one. So `''`,
 #   `'-1'`, `'-1,0'` and, with two cards, `'5'` hide everything; `'0,5'` leaves card 0. (Clusters also use names such as

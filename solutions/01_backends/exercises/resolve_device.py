@@ -8,7 +8,8 @@
 # there. Write the function that decides once, at the start.
 #
 # `counts` says how many devices of each kind the machine has, such as `{"cuda": 2}`, `{"mps": 1}` or `{}`; `current` is
-# the index of the current one. This makes it possible to test the function without a GPU.
+# the index of the current device of the kind that is asked for. This makes it possible to test the function without a
+# GPU.
 #
 # **Contract**
 #
@@ -21,7 +22,8 @@
 # - Strings and torch.device objects are accepted. Don't call `torch.cuda` or `torch.accelerator`, and don't change
 #   `counts` or the default device.
 # - You may assume that indices are at most 127 (torch keeps them in 8 bits and reads "cuda:257" as cuda:1), and that
-#   strings such as "cuda:", "cuda:01" and "cpu:x" don't occur.
+#   strings such as "CUDA", "cuda:", "cuda:01" and "cpu:x" don't occur. `current` is below the count of its kind,
+#   if there is a device of that kind.
 #
 # **Rule.** No tensor is created (the check records operations): the first one on a GPU starts CUDA, which takes time
 # and memory.

@@ -11,17 +11,17 @@
 #
 # - Run exactly one complete step (forward, loss, backward, optimizer.step) and return a dict of four sizes in *bytes*:
 #   - `"parameters"`: all parameters of the model;
-#   - `"gradients"`: the `.grad` tensors that exist after backward;
+#   - `"gradients"`: the parameters' `.grad` tensors that exist after backward;
 #   - `"optimizer"`: all tensors in the optimizer's state after the step;
 #   - `"activations"`: the storages of the tensors that autograd saves for backward during forward and loss, each
 #     distinct storage once and with its full size. Leave out the storages of parameters; the batch counts if it is
 #     saved.
 # - Frozen and unused parameters have no gradient and no optimizer state. Any dtype (bytes, not elements) and any
 #   optimizer whose `step()` takes no argument and changes the parameters in place must work.
-# - You may assume that the model has no checkpointing and no custom `autograd.Function`, that the loss depends on all
-#   that forward computes, and that the optimizer's state has no lists of tensors.
-# - What is up to you: whether you count buffers that autograd saves, such as the running statistics of a batch norm,
-#   and whether the dict has other keys.
+# - You may assume that the model has no checkpointing, no custom `autograd.Function` and no sparse gradients, that the
+#   loss depends on all that forward computes, and that the optimizer's state has no lists of tensors.
+# - It is up to you whether you count buffers that autograd saves, such as the running statistics of a batch norm, and
+#   whether the dict has other keys.
 #
 # `torch.autograd.graph.saved_tensors_hooks` shows what autograd saves.
 #

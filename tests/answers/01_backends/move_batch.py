@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
+from torch.utils.weak import WeakTensorKeyDictionary
 
 
 def rest(batch, device, move):
@@ -634,3 +635,19 @@ def move(batch, device, cache=None):
     if isinstance(batch, Tensor):
         return cache.setdefault(batch.data_ptr(), batch.to(device))
     return rest(batch, device, lambda item, device: move(item, device, cache))
+
+
+# %% wrong: each tensor is moved once, and its copy is kept as long as it lives
+# says: A tensor was moved, then it was set to require grad, and was moved once more. The result is the one of the first
+# earns: 2 of 3
+# caught: hidden
+kept = {}
+
+
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        copies = kept.setdefault(str(device), WeakTensorKeyDictionary())
+        if batch not in copies and batch.device != torch.device(device):
+            copies[batch] = batch.to(device)
+        return copies.get(batch, batch)
+    return rest(batch, device, move)
