@@ -11,9 +11,9 @@
 #   is `loss_fn(output, y)`. For all ranks together this is the same as training on all the data at once. Afterwards all
 #   ranks have the same weights.
 # - The gradients are synchronised exactly once, by DDP in the last backward (the check counts what DDP sends).
-# - Gradients from before the call don't count. After the call, DDP works as before.
+# - Gradients from before the call must not influence the step. After the call, DDP works as before.
 # - Return the mean of this rank's losses as a float.
-# - There may be only one micro-batch. If there is none, raise ValueError.
+# - There may be just a single micro-batch, which then communicates. If there is none, raise ValueError.
 #
 # **Rule.** Run one forward, then its backward, for each micro-batch, because the activations of two don't fit into
 # memory together. The check sees what the model runs, but not what a copy of it does, so please keep to the rule there.

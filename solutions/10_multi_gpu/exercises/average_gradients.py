@@ -13,8 +13,8 @@
 # - If a parameter got no gradient on some rank (a branch that was not used there), it counts as zeros on that rank.
 #   Afterwards it has a gradient on every rank. (PyTorch's tutorial has a function of this name that expects a gradient
 #   everywhere.) If *no* rank has used a parameter, its gradient may stay None, as in DDP, or be zeros.
-# - Frozen parameters keep `.grad` None. No parameter is changed. Each gradient keeps its dtype and its precision, and
-#   with one rank also its values.
+# - Frozen parameters keep `.grad` None. No parameter is changed. Each gradient keeps its dtype, without a detour
+#   through a smaller one, and with one rank also its values.
 # - Gradients may be non-contiguous. You may assume that some parameter is trainable, that all trainable parameters have
 #   the same dtype, and that the sum over the ranks fits into it.
 #

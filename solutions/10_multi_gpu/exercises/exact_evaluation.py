@@ -9,10 +9,10 @@
 # **Contract**
 #
 # - The function is called on every rank of the default process group. Return on every rank the accuracy over the whole
-#   dataset as a float. Each sample counts exactly once, for any length, even if there are fewer samples than ranks.
-# - `predict` maps a batch (B, ...) of at most `batch_size` samples to B labels. Labels are ints.
-# - The counts are exact for any length. float32 represents all integers only up to 2**24, so count in integers or
-#   float64, and add the ranks' counts in int64 or float64.
+#   dataset as a float. Each sample counts exactly once, even if there are fewer samples than ranks.
+# - `predict` maps a batch (B, ...) of at most `batch_size` samples to B labels. The dataset's labels are ints.
+# - The counts are exact, however long the dataset is. float32 represents all integers only up to 2**24, so count in
+#   integers or float64, and add the ranks' counts in int64 or float64.
 # - The work is shared: no rank predicts more than ⌈n / world⌉ samples.
 # - An empty dataset raises ValueError on every rank.
 #

@@ -251,6 +251,15 @@ known = [
         raises=r"shape '\[[-\d]+, [-\d]+\]' is invalid for input of size",
     ),
     mistake(
+        "Slices such as `t[:]` need a dimension, but t can have none at all, a single number. Cut a flattened copy, "
+        "and write the sum back with t.copy_().",
+        raises=r"slice\(\) cannot be applied",
+    ),
+    mistake(
+        "Gloo can't receive an empty message from any source. Name the source, or leave out empty chunks.",
+        raises="enforce fail.*0 vs 0",
+    ),
+    mistake(
         "t can have no dimension at all, a single number: flatten it before you cut it.",
         raises="at least a 1-dimensional tensor|0-dim|zero-dimensional",
     ),

@@ -9,9 +9,9 @@
 #
 # **Contract**
 #
-# - `shard_of(weight, rank, world)` returns the share of that rank: the weight is flattened, padded with zeros at the
-#   end, and cut into `world` equally long pieces, no longer than necessary. A share has its own memory, with nothing
-#   else in it, and is not tracked by autograd. The function needs no process group.
+# - `shard_of(weight, rank, world)` returns the share of that rank: the weight, which may be non-contiguous, is
+#   flattened, padded with zeros at the end, and cut into `world` equally long pieces, no longer than necessary. A share
+#   has its own memory, with nothing else in it, and is not tracked by autograd. The function needs no process group.
 # - `sharded_linear(x, shard, out_features)` is called on every rank, with x (N, I) and the share of this rank. It
 #   returns `F.linear(x, weight)`, (N, out_features).
 # - The gradient of x is that of this rank's result alone. The gradient of the share is this rank's piece of the
@@ -20,7 +20,7 @@
 #   always in equal shares. If x needs no gradient (then it needs none on any rank), backward skips the all_gather.
 # - No rank keeps the whole weight after forward or after backward.
 # - It works for any number of ranks, including 1; for float32 and float64; and for weights with fewer elements than
-#   ranks. N may differ from rank to rank, and may be 0 on one.
+#   ranks. N may differ from rank to rank, and may be 0 on some.
 #
 # **Rule.** No all_reduce, no broadcast, no objects, no messages between two ranks. The check records what is sent, but
 # doesn't see files or stores, so please keep to the rule there.
@@ -470,6 +470,11 @@ with check("sharded-linear") as test:
         seen.that(seen.value.untyped_storage().nbytes() <= 4 * 8, own, stage="aliasing")
 
     ### BEGIN HIDDEN TESTS
+    test.hidden("the share of a weight that is not contiguous")
+    turned = numbers((4, 5), 2, torch.float32).t()
+    viewed = "A weight may be non-contiguous, and then `view` can't flatten it. Use `reshape(-1)` or `flatten()`."
+    observe(shard_of, turned, 1, 3).returns(pieces(turned, 3)[1], mistake(viewed, raises="view size is not compatible"))
+
     plain = (6, 4, (3, 3), torch.float32, True)
     cases = {
         "sizes that don't divide": (5, 3, (3, 1), torch.float32, True),

@@ -9,16 +9,18 @@
 # **Contract**
 #
 # - The function is called on two ranks. Rank 0 has the first part of the model and `inputs`, a list of `n_micro`
-#   tensors; its `targets` is None. Rank 1 has the second part and `targets`, also a list; its `inputs` is None.
-# - `hidden` is the shape of one micro-batch's activation between the two parts, a contiguous float32 tensor.
-#   `loss_fn(output, target)` gives the loss of one micro-batch. The parts have no Dropout and no BatchNorm, so they
-#   compute the same for a sample in every call.
+#   tensors of any dtype; its `targets` is None. Rank 1 has the second part and `targets`, also a list; its `inputs` is
+#   None.
+# - `hidden` is the shape (a tuple) of one micro-batch's activation between the two parts, which is contiguous and
+#   float32. `loss_fn(output, target)` gives the loss of one micro-batch.
+# - Each part has trainable parameters and doesn't change its input in place. There is no Dropout and no BatchNorm, so
+#   the parts compute the same for a sample in every call.
 # - Afterwards each rank's `.grad` is that of the mean loss over all micro-batches, with the same numbers as for the
 #   undivided model. Old gradients are cleared first. No optimizer steps, and no weight changes.
 # - Rank 1 returns the mean loss as a float, rank 0 returns None.
 #
-# **Rule.** Use only messages between two ranks: `send`, `recv`, `isend`, `irecv`. No collectives, no
-# torch.distributed.pipelining. The check doesn't see files or stores, so please keep to the rule there.
+# **Rule.** Use only messages between two ranks: `send`, `recv`, `isend`, `irecv`, `batch_isend_irecv`. No collectives,
+# no torch.distributed.pipelining. The check doesn't see files or stores, so please keep to the rule there.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -94,8 +96,9 @@ def numbers(shape, k):
 
 
 def halves(hidden):
-    """The two parts of a model with fixed weights; the activation has `hidden[-1]` features."""
-    first, second = nn.Linear(3, hidden[-1]), nn.Linear(hidden[-1], 2)
+    """The two parts of a model with fixed weights; the activation has `hidden[-1]` features, of tokens if it is 3-d."""
+    first = nn.Embedding(7, hidden[-1]) if len(hidden) == 3 else nn.Linear(3, hidden[-1])
+    second = nn.Linear(hidden[-1], 2)
     with torch.no_grad():
         for k, parameter in enumerate([*first.parameters(), *second.parameters()]):
             parameter.copy_(numbers(parameter.shape, k + 2))
@@ -106,6 +109,8 @@ def micro_batches(hidden, n_micro, call):
     """Inputs and targets of one call."""
     at = 20 * call
     inputs = [numbers((*hidden[:-1], 3), at + k) for k in range(n_micro)]
+    if len(hidden) == 3:
+        inputs = [(8 * x[..., 0] + 5).long() % 7 for x in inputs]
     return inputs, [numbers((*hidden[:-1], 2), at + 5 + 2 * k) for k in range(n_micro)]
 
 
@@ -198,6 +203,11 @@ known = [
         "The received tensor must require grad (as a leaf) before it goes through the second stage, and the loss "
         "needs a backward; otherwise its .grad is None.",
         raises="got <class 'NoneType'>|differentiated Tensors (does not require|appears to not)",
+    ),
+    mistake(
+        "The inputs may be integers, such as token ids, and can't require grad. On rank 0 nobody needs a gradient of "
+        "its inputs; only what rank 1 has received must require grad.",
+        raises="only Tensors of floating point",
     ),
     mistake(
         "Rank 0 calls backward on something without a graph: send a detached copy, but keep the activation itself.",
@@ -370,6 +380,6 @@ with check("two-stage-backward") as test:
     test.hidden("large activations")
     judge_with_loss(seen, 1, cases[1])
 
-    test.hidden("two calls in a row; activations of three dimensions; a loss that isn't a mean")
+    test.hidden("two calls in a row; token ids, and activations of three dimensions; a loss that isn't a mean")
     judge_with_loss(seen, 2, cases[2])
     ### END HIDDEN TESTS

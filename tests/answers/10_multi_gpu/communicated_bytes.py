@@ -623,3 +623,40 @@ def meter_ddp(model, dtype=None):
 
     ddp.register_comm_hook(None, hook)
     return ddp, meter
+
+
+# %% right: DDP also looks for parameters that weren't used
+def meter_ddp(model, dtype=None):
+    ddp = DistributedDataParallel(model, find_unused_parameters=True, gradient_as_bucket_view=True)
+    meter = {"bytes": 0, "calls": 0}
+
+    def hook(state, bucket):
+        sent = (bucket.buffer() / dist.get_world_size()).to(dtype or torch.float32)
+        meter["bytes"] += sent.nbytes
+        meter["calls"] += 1
+        future = dist.all_reduce(sent, async_op=True).get_future()
+        return future.then(lambda done: bucket.buffer().copy_(done.value()[0]))
+
+    ddp.register_comm_hook(None, hook)
+    return ddp, meter
+
+
+# %% wrong: adds in the next pass what was rounded off
+# says: The gradients of the first pass are right, but those of a later pass aren't.
+# earns: 0.5 of 1
+# caught: hidden
+def meter_ddp(model, dtype=None):
+    ddp, meter, rest = DistributedDataParallel(model), {"bytes": 0, "calls": 0}, {}
+
+    def hook(state, bucket):
+        sent = full = bucket.buffer() / dist.get_world_size()
+        if dtype is not None:
+            full += rest.get(bucket.index(), 0)
+            sent = full.to(dtype)
+            rest[bucket.index()] = full - sent.float()
+        meter["bytes"] += sent.nbytes
+        meter["calls"] += 1
+        return dist.all_reduce(sent, async_op=True).get_future().then(lambda f: f.value()[0].float())
+
+    ddp.register_comm_hook(None, hook)
+    return ddp, meter

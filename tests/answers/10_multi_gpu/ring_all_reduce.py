@@ -770,3 +770,47 @@ def ring_all_reduce(t):
             into = chunks[(rank - s) % world]
             into.copy_(_exchange(chunks[(rank + 1 - s) % world], into))
     t.copy_(flat.view(t.shape))
+
+
+# %% wrong: writes back into a slice, which a single number doesn't have
+# says: Slices such as `t[:]` need a dimension, but t can have none at all, a single number.
+# earns: 2 of 3
+# caught: hidden
+# corner: 0-d
+def ring_all_reduce(t):
+    rank, world = dist.get_rank(), dist.get_world_size()
+    if world == 1:
+        return
+    chunks = torch.tensor_split(t.clone().reshape(-1), world)
+    for step in range(2 * (world - 1)):
+        adding = step < world - 1
+        send = (rank - step) % world if adding else (rank - step + world) % world
+        into = chunks[(send - 1) % world]
+        received = torch.empty_like(into)
+        leaving = dist.isend(chunks[send], (rank + 1) % world)
+        dist.recv(received, (rank - 1) % world)
+        leaving.wait()
+        into.copy_(into + received if adding else received)
+    t[:] = torch.cat(chunks).reshape(t.shape)
+
+
+# %% wrong: receives from any source, also what is empty
+# says: Gloo can't receive an empty message from any source.
+# earns: 2 of 3
+# caught: hidden
+# corner: empty
+def ring_all_reduce(t):
+    rank, world = dist.get_rank(), dist.get_world_size()
+    if world == 1:
+        return
+    chunks = torch.tensor_split(t.clone().reshape(-1), world)
+    for step in range(2 * (world - 1)):
+        adding = step < world - 1
+        send = (rank - step) % world if adding else (rank - step + world) % world
+        into = chunks[(send - 1) % world]
+        received = torch.empty_like(into)
+        leaving = dist.isend(chunks[send], (rank + 1) % world)
+        dist.recv(received)
+        leaving.wait()
+        into.copy_(into + received if adding else received)
+    t.copy_(torch.cat(chunks).reshape(t.shape))

@@ -380,6 +380,16 @@ def shard_of(weight, rank, world):
     return weight.detach().flatten()[rank * size : (rank + 1) * size].clone()
 
 
+# %% wrong: views the weight as flat
+# says: A weight may be non-contiguous, and then `view` can't flatten it.
+# earns: 2 of 3
+# caught: hidden
+def shard_of(weight, rank, world):
+    flat = weight.detach().view(-1)
+    size = math.ceil(flat.numel() / world)
+    return F.pad(flat, (0, size * world - flat.numel())).chunk(world)[rank].clone()
+
+
 # %% wrong: the last share is shorter
 # says: 15 elements don't divide by 2 ranks
 # earns: 2 of 3

@@ -795,7 +795,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 
 # %% wrong: works for two dimensions only
-# says: two calls in a row; activations of three dimensions
+# says: two calls in a row; token ids, and activations of three dimensions
 # says: Rank 1's gradients are not those of the undivided model.
 # earns: 1 of 2
 # caught: hidden
@@ -985,3 +985,35 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     loss.backward()
     dist.send(received.grad, dst=0)
     return loss.item()
+
+
+# %% wrong: the inputs require grad, too
+# says: The inputs may be integers, such as token ids, and can't require grad.
+# earns: 1 of 2
+# caught: hidden
+def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
+    def forward(x):
+        if not x.requires_grad:
+            x.requires_grad_(True).retain_grad()
+        return stage(x)
+
+    stage.zero_grad()
+    if dist.get_rank() == 0:
+        activations = []
+        for x in inputs:
+            activations.append(forward(x))
+            dist.send(activations[-1].detach(), dst=1)
+        for activation in activations:
+            gradient = torch.empty(hidden)
+            dist.recv(gradient, src=1)
+            activation.backward(gradient)
+        return None
+    total, received = 0.0, [torch.empty(hidden) for _ in range(n_micro)]
+    for h, y in zip(received, targets, strict=True):
+        dist.recv(h, src=0)
+        loss = loss_fn(forward(h), y) / n_micro
+        loss.backward()
+        total += loss.item()
+    for h in received:
+        dist.send(h.grad, dst=0)
+    return total
