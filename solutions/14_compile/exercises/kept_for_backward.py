@@ -9,14 +9,14 @@
 # **Contract**
 #
 # - `kept(fn, inputs, recompute)` returns a dict of three ints, "kept", "forward" and "backward". `fn` takes the tensors
-#   of `inputs`, which are contiguous. It changes nothing and returns one tensor. At least one input requires a
+#   of `inputs`, which are contiguous. It changes nothing and returns one new tensor. At least one input requires a
 #   gradient.
 # - Compile `fn` with AOTAutograd and with default settings, cut by `default_partition`, or by
 #   `min_cut_rematerialization_partition` if `recompute` is true. Run it forward and backward once.
 # - "forward" and "backward" are the numbers of `call_function` nodes in the two graphs.
 # - "kept" is the number of bytes that the forward graph hands to the backward graph. Every storage counts once and
-#   whole. The storage of an input doesn't count, because it lives anyway. The result of `fn` is the first output of the
-#   forward graph; its storage counts only if the graph also hands it over for backward.
+#   whole. The storage of an input doesn't count, because it is alive anyway. The result of `fn` is the first output of
+#   the forward graph; its storage counts only if the graph also hands it over for backward.
 # - The tensors that `fn` gets require a gradient exactly where the caller's do, and the caller's tensors keep the
 #   `.grad` that they have. Neither graphs nor sizes from earlier compilations count.
 #

@@ -289,12 +289,15 @@ with check("mend-the-breaks") as test:
     seen = observe_scenario(scored, score, core, two, [], False)
     equal = "two numbers at the top that tanh makes equal, so that the place must come from z and not from tanh,"
     judge_story(seen, two, ["two outliers, which are both clipped to 2, so that the first of them counts,", equal])
-    test.hidden("very small numbers, and very large ones")
-    small = [samples()[0] * size for size in (1e-8, 1e-14, 1e-25, 1e19)]
+    test.hidden("very small numbers, very large ones, and neighbours")
+    small = [samples()[0] * size for size in (1e-8, 1e-14, 1e-25, 1e19, 1e-40)]
+    small.append(torch.tensor([1.53, -1.0, 1.53 + 2**-23, 0.25, -0.75, 1.5, -2.0, 0.0, 1.0]))
     seen = observe_scenario(scored, score, core, small, [], False)
     names = ["very small numbers, which are not flat,", "still smaller numbers, which are not flat,"]
     squares = "whose squares are {} in float32 (x.std() squares in float64, a formula of your own in float32),"
     names += [f"numbers of 1e-25, {squares.format(0)}", f"numbers of 1e19, {squares.format('inf')}"]
+    names.append("numbers of 1e-40, which are not flat,")
+    names.append("two neighbours at the top, which are equal after the division, so that the first of them counts,")
     judge_story(seen, small, names)
     test.hidden("equal numbers whose spread is not 0")
     tenths = torch.full((9,), 0.1)

@@ -9,8 +9,8 @@
 # **Contract**
 #
 # - `x` has the shape (T, D) with T ≥ 1 and D ≥ 1, float32 or float64. The result has the shape and dtype of `x`, and
-#   the values of the given function to the precision of that dtype, whatever finite numbers are in `x`. The gradient of
-#   `x` is also that of the given function.
+#   the values of the given function to the precision of that dtype, whatever finite numbers are in `x`, as long as
+#   those in `x @ x.t()` are finite. The gradient of `x` is also that of the given function.
 # - With `dynamic=True`, one graph serves every T ≥ 2 as long as D stays the same, is 2 or more, and isn't equal to the
 #   first T. With default settings, two graphs do: one for the first length, one for all others. Both also hold with
 #   `fullgraph=True`, and the compiled function returns the same numbers, even with the backend "aot_eager".

@@ -3,9 +3,9 @@
 #
 # debug · solid · 15 min · 2 points
 #
-# Each call of `Reader` takes one vector and averages everything that it has seen since the last restart. The result is
-# divided by `heat` and by the root of the number of calls. In a compiled loop, with `heat` falling by a tenth each
-# call, the log of the recompiles begins like this:
+# Each call of `Reader` takes one vector and averages everything that it has seen since the last restart. What `lin` and
+# tanh make of the average is divided by `heat` and by the root of the number of calls. In a compiled loop, with `heat`
+# falling by a tenth each call, the log of the recompiles begins like this:
 #
 # | call | why it was compiled again |
 # |---|---|
@@ -20,13 +20,13 @@
 #
 # - A module `Reader` has `lin`, an `nn.Linear(4, 4)`, the method `restart()`, and `steps`: `int(reader.steps)` is the
 #   number of calls since the last restart.
-# - In each of up to 64 calls, also after `restart()`, its forward returns what the given module returns, compiled or
-#   not. Each module counts for itself.
+# - In each of up to 64 calls between two restarts, its forward returns what the given module returns, compiled or not.
+#   `restart()` forgets everything, even a nan. Each module counts for itself.
 # - Compiled with any backend, and also with `fullgraph=True`, it makes at most two graphs (the second because of
 #   `heat`), however often it is called and restarted. Every call runs a graph. No setting of the compiler is changed.
-# - `x` is data: a vector of four numbers that never requires a gradient. What the caller writes into it later changes
-#   nothing. The weight and the bias of `lin` get the same gradients as before, whether backward follows each call or
-#   comes once, after several calls whose results are added up.
+# - `x` is data: a vector of four float32 numbers that never requires a gradient. The module stays in float32. What the
+#   caller writes into it later changes nothing. The weight and the bias of `lin` get the same gradients as before,
+#   whether backward follows each call or comes once, after several calls whose results are added up.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -106,8 +106,8 @@ def with_weights(module):
     return module
 
 
-def run_reader(Reader, count, compiled, fullgraph, restarts, overwrite):
-    """Call a Reader count times, compiled or not, and restart it before some of the calls."""
+def run_reader(Reader, count, compiled, fullgraph, restarts, overwrite, nan=()):
+    """Call a Reader count times, compiled or not, some of them with a nan, and restart it before some of the calls."""
     outs, made, ran, steps = [], [], [], []
     with fresh_compiler():
         reader, backend = with_weights(Reader()), Counting()
@@ -116,7 +116,7 @@ def run_reader(Reader, count, compiled, fullgraph, restarts, overwrite):
             for number in range(count):
                 if number in restarts:
                     reader.restart()
-                x = vector(number)
+                x = vector(number).fill_(torch.nan) if number in nan else vector(number)
                 outs.append(call(x, 2.0 * 0.9**number).clone())
                 if overwrite:
                     x.fill_(7.0)
@@ -127,7 +127,7 @@ def run_reader(Reader, count, compiled, fullgraph, restarts, overwrite):
     return {"outs": outs, "made": made, "ran": ran, "steps": steps, "settings": changed}
 
 
-def expected(count, restarts=()):
+def expected(count, restarts=(), nan=()):
     """The results of the given module, and its steps, call by call."""
     lin, seen, outs, steps = nn.Linear(4, 4), [], [], []
     with torch.no_grad():
@@ -135,17 +135,25 @@ def expected(count, restarts=()):
         lin.bias.copy_(torch.linspace(-0.2, 0.3, 4))
         for number in range(count):
             seen = [] if number in restarts else seen
-            seen.append(vector(number))
+            seen.append(vector(number) + (torch.nan if number in nan else 0.0))
             steps.append(len(seen))
             outs.append(torch.tanh(lin(torch.stack(seen).mean(0))) / (2.0 * 0.9**number * len(seen) ** 0.5))
     return outs, steps
 
 
-def judge_results(seen, restarts, sentence):
+def judge_results(seen, restarts, sentence, nan=()):
     """The results and the steps of the given module, call by call."""
-    outs, steps = expected(len(seen["outs"]), restarts)
+    outs, steps = expected(len(seen["outs"]), restarts, nan)
     off = [n for n, (a, b) in enumerate(zip(seen["outs"], outs, strict=True)) if not same_numbers(a, b)]
-    seen.that(not off, f"Call {off[0] + 1 if off else 0}: {sentence}")
+    seen.that(
+        not off,
+        f"Call {off[0] + 1 if off else 0}: {sentence}",
+        mistake(
+            "A nan that was read before restart() is still there after it. Write zeros over the old numbers (zero_), "
+            "or make new tensors; multiplying by 0 doesn't help, because nan * 0 is nan.",
+            when=lambda seen: nan and off[0] in restarts and bool(seen["outs"][off[0]].isnan().all()),
+        ),
+    )
     wrong = next((n for n, (a, b) in enumerate(zip(seen["steps"], steps, strict=True)) if a != b), 0)
     seen.that(
         seen["steps"] == steps,
@@ -155,7 +163,7 @@ def judge_results(seen, restarts, sentence):
 
 def same_numbers(a, b):
     """Whether two results are the same up to rounding."""
-    return torch.is_tensor(a) and a.shape == b.shape and torch.allclose(a, b, rtol=1e-4, atol=1e-5)
+    return torch.is_tensor(a) and a.shape == b.shape and torch.allclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True)
 
 
 def judge_graphs(seen):
@@ -240,9 +248,10 @@ with check("over-the-limit") as test:
     )
     ### BEGIN HIDDEN TESTS
     test.hidden("64 calls with fullgraph and restarts")
-    seen = observe_scenario(run_reader, Reader, 70, True, True, [6], False)
+    seen = observe_scenario(run_reader, Reader, 70, True, True, [6], False, [5])
     judge_graphs(seen)
-    judge_results(seen, (6,), f"with fullgraph=True and a restart before call 7, {OTHER} All 64 calls must fit.")
+    told = f"with fullgraph=True, a nan in call 6 and a restart before call 7, {OTHER} All 64 calls must fit."
+    judge_results(seen, (6,), told, (5,))
     test.hidden("no setting of the compiler is changed")
     seen.that(
         not seen["settings"],

@@ -17,7 +17,8 @@
 #   string) is a key. The new function gets the same arguments and keywords; for a method, the tensor comes first.
 #   `torch.relu`, `F.relu` and the method `relu` are three different things.
 # - Each call is replaced at most once: a function that you put into the graph stays there, even if it is a key itself.
-#   `swaps` is not changed. All of this also holds if somebody has looked at the module's `code` before your backend.
+#   `swaps` is not changed. All of this also holds if somebody has looked at the module's `code` before your backend
+#   gets the module. Calls inside of a call (`torch.utils.checkpoint`, `torch.cond`) may be replaced or not.
 # - Nothing of the graph is computed while it is compiled. Each later call runs the graph once, with that call's inputs.
 #
 # <details><summary>Hint 1</summary>
@@ -257,6 +258,12 @@ with check("write-a-backend") as test:
     test.hidden("keywords and methods")
     seen = observe_scenario(keywords_and_methods, swapping).expecting(NO_CALLABLE)
     seen.expecting(
+        mistake(
+            "The call of F.leaky_relu went to the new function of another key, that of the method clamp. A function "
+            "that is defined in a loop sees the values that the loop's variables have at the end: give it the new "
+            "function as a default argument, or use functools.partial.",
+            raises=r"between\(\) got an unexpected keyword argument 'negative_slope'",
+        ),
         mistake(
             "A new function must get the arguments of the old call, keywords included; for a method the tensor comes "
             "first.",

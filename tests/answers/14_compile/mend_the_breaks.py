@@ -635,3 +635,28 @@ def score(x, log, core=core):
 
 WORKER = concurrent.futures.ThreadPoolExecutor(1)
 WORKER.submit(int).result()
+
+
+# %% wrong: the place comes from before the division
+# says: With two neighbours at the top, which are equal after the division, so that the first of them counts, the log
+# earns: 1 of 3
+# caught: hidden
+def core(x):
+    result, spread, flat, clipped, _ = parts(x)
+    return result, spread, flat, clipped, torch.minimum(x - x.mean(), 2 * spread).argmax()
+
+
+# %% wrong: flat is below the smallest normal number
+# says: With numbers of 1e-40, which are not flat, the result is another one
+# earns: 1 of 3
+# caught: hidden
+def core(x):
+    return parts(x, flat_of=lambda x, spread: spread < torch.finfo(x.dtype).tiny)
+
+
+# %% wrong: divides by the smallest normal number at least
+# says: With numbers of 1e-40, which are not flat, the result is another one
+# earns: 1 of 3
+# caught: hidden
+def core(x):
+    return parts(x, divisor=lambda flat, spread: spread.clamp(min=torch.finfo(x.dtype).tiny))

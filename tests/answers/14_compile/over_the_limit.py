@@ -339,7 +339,7 @@ class Reader(Base):
 
 # %% wrong: restart() forgets the sum
 # says: Call 6: after restart() before call 6, the result is another one
-# says: Call 7: with fullgraph=True and a restart before call 7
+# says: A nan that was read before restart() is still there after it.
 # earns: 0 of 2
 class Reader(Base):
     def __init__(self):
@@ -352,7 +352,7 @@ class Reader(Base):
 
 # %% wrong: restart() forgets the count
 # says: Call 6: after restart() before call 6, the result is another one
-# says: Call 7: with fullgraph=True and a restart before call 7
+# says: Call 7: with fullgraph=True, a nan in call 6 and a restart before call 7
 # earns: 0 of 2
 class Reader(Base):
     def __init__(self):
@@ -613,3 +613,24 @@ class Reader(Base):
         self.add(x)
         context = average(x, self.total, self.steps)
         return torch.tanh(self.lin(context)) / (heat * self.steps**0.5)
+
+
+# %% wrong: restarts by *= 0
+# says: multiplying by 0 doesn't help, because nan * 0 is nan.
+# earns: 1 of 2
+# caught: hidden
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(4, 4)
+        self.register_buffer("steps", torch.zeros(()))
+        self.register_buffer("total", torch.zeros(4))
+
+    def restart(self):
+        self.steps *= 0
+        self.total *= 0
+
+    def forward(self, x, heat):
+        self.steps += 1
+        self.total += x
+        return torch.tanh(self.lin(self.total / self.steps)) / (heat * self.steps.sqrt())

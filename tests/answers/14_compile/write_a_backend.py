@@ -471,6 +471,25 @@ def swapping(swaps, seen):
     return backend
 
 
+# %% wrong: functions defined in the loop, which all call the last of the new ones
+# says: The call of F.leaky_relu went to the new function of another key, that of the method clamp.
+# earns: 1 of 2
+# caught: hidden
+def swapping(swaps, seen):
+    def backend(module, examples):
+        seen.append([])
+        for node in module.graph.nodes:
+            if node.op in ("call_function", "call_method"):
+                seen[-1].append(getattr(node.target, "__name__", node.target))
+                if node.target in swaps:
+                    new = swaps[node.target]
+                    node.op, node.target = "call_function", lambda *args, **kwargs: new(*args, **kwargs)
+        module.recompile()
+        return module
+
+    return backend
+
+
 # %% wrong: drops the old keywords
 # says: A new function must get the arguments of the old call, keywords included
 # earns: 1 of 2
