@@ -24,7 +24,8 @@
 #   gradients of the other branch.
 # - The result has the dtype and shape of x.
 #
-# **Rule.** Use the default exporter, and no Python branch on values in what is exported: the check looks there.
+# **Rule.** No Python branch on values in what is exported. (The check exports your layer with the default exporter, and
+# judges the file.)
 #
 # <details><summary>Hint 1</summary>
 #
@@ -137,6 +138,10 @@ def same(came, truth):
 leak = (
     "inf or nan of the other branch reached the result, because multiplying it by 0 gives nan. Select, don't multiply."
 )
+own_inf = (
+    "The branch that is taken gives inf here, as it must, and arithmetic between the branches turned it into nan. "
+    "Select, don't multiply."
+)
 one_branch = "Your layer has only one branch, or the decision was made once, for the example."
 
 
@@ -150,7 +155,11 @@ def look_alikes(x, came, truth):
         (one_branch, 0.1 / x),
     ]
     named = [mistake(words, when=lambda seen, other=other: same(came, other)) for words, other in wrong]
-    return [*named, mistake(leak, when=lambda seen: bool((came.isnan() & ~truth.isnan()).any()))]
+    return [
+        *named,
+        mistake(own_inf, when=lambda seen: bool((came.isnan() & truth.isinf()).any())),
+        mistake(leak, when=lambda seen: bool((came.isnan() & ~truth.isnan()).any())),
+    ]
 
 
 def judge(seen, inputs, results, sentence):

@@ -24,13 +24,13 @@
 #
 # **Contract**
 #
-# - The values are the same as with the loop (in float32 to 1e-4, in float64 with all its digits) for every a with
+# - The values are the same as with the loop (in float32 to 1e-4, in float64 to its full precision) for every a with
 #   0 < a < 1 and every T from 1 to 2000, without inf or nan.
 # - The model exports with dynamic batch and time, and onnxruntime agrees for other lengths than the example's,
 #   including 1.
 # - x is not changed. The result has the dtype and device of x, and gradients flow to x. O(T²) memory is fine.
 #
-# **Rule.** No Python loop over the steps in what is exported: the check looks there.
+# **Rule.** No Python loop over the steps in what is exported. (The check exports your model, and judges the file.)
 #
 # <details><summary>Hint 1</summary>
 #
@@ -198,7 +198,10 @@ with check("loop-over-time") as test:
     test("an export with a dynamic batch and time, run with other lengths")
     inputs = [filled(3, 5, 4), filled(2, 8, 4), filled(4, 3, 4)]
     out = observe_scenario(exported, Smooth, 0.6, inputs[0], *inputs)
-    unrolled = "The export unrolled the loop (or a Python list over the steps), so the number of steps is fixed."
+    unrolled = (
+        "The number of steps is fixed in the export, because a dynamic size became a plain number: by a loop (or a "
+        "Python list) over the steps, a table that was made for the example's length, or `int()`."
+    )
     out.that(
         not out["refused"],
         "The exporter refuses this model. Export it yourself, and read the end of the message.",

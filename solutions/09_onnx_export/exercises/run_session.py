@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 9.1 · Four messages from onnxruntime
+# ### Exercise 9.1 · Four errors on the way into onnxruntime
 #
 # debug · warm-up · 12 min · 2 points
 #
@@ -18,13 +18,14 @@
 #
 # **Contract**
 #
-# - Pass the tensors in the order of the session's inputs, whatever these are called, and return all outputs, in order,
-#   as a list of tensors. Writing into one of them changes nothing else.
+# - The tensors come in the order of the session's inputs, whatever these are called. Return all outputs, in order, as a
+#   list of tensors. Writing into an output changes nothing else: no other output, no input, no result of another call.
 # - Tensors may require grad, and may be non-contiguous. Each has at least one dimension.
 # - Cast a floating-point tensor to the floating-point type that the session expects there: float16, float32 or float64.
 #   The tensor may also be bfloat16.
-# - If the session expects a floating-point tensor and gets an integer tensor, or the reverse, raise a `TypeError` that
-#   names the input. Integers always have the width that the session expects, so pass an integer tensor on as it is.
+# - If the session expects a floating-point tensor and gets an integer (or bool) tensor, or the reverse, raise a
+#   `TypeError` that names the input. Integers always have the width that the session expects, so pass an integer tensor
+#   on as it is.
 # - If the number of inputs is wrong, raise a `ValueError` that names the expected inputs.
 # - The arguments are not changed.
 #
@@ -91,6 +92,8 @@ with check("run-session") as test:
                 [("z", real, rows), ("a", real, rows), ("m", real, rows)],
                 [("q", real, rows), ("n", whole, [2]), ("d", real, rows)],
             ),
+            "z - a": ([("Sub", ["z", "a"], ["d"])], [("z", real, rows), ("a", real, rows)], [("d", real, rows)]),
+            "a - z": ([("Sub", ["a", "z"], ["d"])], [("a", real, rows), ("z", real, rows)], [("d", real, rows)]),
             "total": (
                 [("ReduceSum", ["x"], ["kept"]), ("Squeeze", ["kept"], ["total"])],
                 [("x", real, [4, 3])],
@@ -108,8 +111,9 @@ with check("run-session") as test:
         return model.SerializeToString()
 
     def outputs_of(run, name, *inputs):
-        """Run a session on the inputs, then write into the first output."""
-        came = run(ort.InferenceSession(file_of(name)), *inputs)
+        """Run a session on the inputs, write into the first output, and run it again."""
+        session = ort.InferenceSession(file_of(name))
+        came = run(session, *inputs)
         items = came if isinstance(came, (list, tuple)) else []
         tensors = all(isinstance(one, Tensor) for one in items)
         facts = {
@@ -120,6 +124,8 @@ with check("run-session") as test:
         }
         if items and tensors:
             items[0].detach().fill_(-9)
+            run(session, *inputs)
+            facts["kept"] = bool((items[0] == -9).all())
         facts["then"] = [one.detach().clone() for one in (*items[1:], *inputs)] if tensors else None
         return facts
 
@@ -160,6 +166,8 @@ with check("run-session") as test:
             seen.that(same, "The outputs differ from those that the session returns for these inputs, in its order.")
         alone = all(torch.equal(a, b) for a, b in zip(seen["then"], [*expected[1:], *given], strict=True))
         seen.that(alone, "Writing into an output must change neither another output nor an input.", stage="aliasing")
+        reused = "A second call of the same session wrote into an output of the first. Give every call its own memory."
+        seen.that(seen["kept"], reused, stage="aliasing")
 
     test("two inputs with names of their own, two outputs")
     x, idx = torch.tensor([[1.0, 2, 3], [4, 5, 6], [7, 8, 9], [10, 11, 12]]), torch.tensor([2, 0])
@@ -176,6 +184,19 @@ with check("run-session") as test:
     given = [8 * x, 4 * x, torch.full((4, 3), 2.0)]
     seen = observe_scenario(outputs_of, run_onnx, "three", *given)
     judge(seen, [2 * x, torch.tensor([4, 3]), 4 * x])
+
+    def in_turn(run, x, y):
+        """The differences that sessions with swapped names give; each session ends before the next begins."""
+        came = [run(ort.InferenceSession(file_of(name)), x, y)[0] for name in ["z - a", "a - z"] * 5]
+        return {"differences": [one.detach().clone() for one in came]}
+
+    test.hidden("one session after another, with the same names in another order")
+    seen = observe_scenario(in_turn, run_onnx, 8 * x, 4 * x)
+    stale = (
+        "The names of an earlier session were used for a later one. The id of a session is used again when the session "
+        "is gone, so ask each session for its inputs."
+    )
+    seen.that(all(torch.equal(one, 4 * x) for one in seen["differences"]), stale)
 
     test.hidden("a batch of one")
     given = [x[:1], idx[1:]]
@@ -197,7 +218,12 @@ with check("run-session") as test:
     def file_of(kind):
         """The bytes of a model that picks rows of `pixels`, numbers of some kind, by `idx`; "mixed" multiplies."""
         types = {"float16": onnx.TensorProto.FLOAT16, "float64": onnx.TensorProto.DOUBLE}
-        types |= {"float32": onnx.TensorProto.FLOAT, "int64": onnx.TensorProto.INT64, "mixed": onnx.TensorProto.FLOAT}
+        types |= {
+            "int32": onnx.TensorProto.INT32,
+            "float32": onnx.TensorProto.FLOAT,
+            "int64": onnx.TensorProto.INT64,
+            "mixed": onnx.TensorProto.FLOAT,
+        }
         sides = [
             [("pixels", types[kind], ["rows", 3]), ("idx", types["int64"], ["n"])],
             [("picked", types[kind], ["n", 3])],
@@ -304,7 +330,11 @@ with check("run-session") as test:
         test.hidden(idea)
         seen = observe_scenario(refused, run_onnx, "float32", *inputs)
         names_told = all(name in seen["message"] for name in ("pixels", "idx"))
-        seen.that("ValueError" in seen["raised"] and names_told, too_many, stage="raised")
+        no_names = mistake(
+            "The ValueError must name the inputs that the session expects.",
+            when=lambda seen: "ValueError" in seen["raised"],
+        )
+        seen.that("ValueError" in seen["raised"] and names_told, too_many, no_names, stage="raised")
 
     kinds = (
         "An integer tensor where the session expects a floating-point tensor (or the reverse) is the caller's "
@@ -315,6 +345,7 @@ with check("run-session") as test:
         ("integers where float64 is expected", "float64", (x.long(), idx), "pixels"),
         ("a floating tensor where integers are expected", "float32", (x, idx.float()), "idx"),
         ("float64 where integers are expected", "int64", (x.double(), idx), "pixels"),
+        ("a floating tensor where int32 is expected", "int32", (x, idx), "pixels"),
     ]:
         test.hidden(idea)
         seen = observe_scenario(refused, run_onnx, kind, *inputs)

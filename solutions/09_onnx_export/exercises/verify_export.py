@@ -20,8 +20,11 @@
 # - If `inputs` is empty, raise `ValueError`, because nothing would be verified.
 # - When the function returns, or the model raises for an input, the training flags of all submodules, the parameters
 #   and the buffers are as before. No gradient is tracked.
-# - The model returns a tensor or a tuple of tensors, and the file has the same number of outputs. You may assume that
-#   all outputs are floating-point and that the model's values are never infinite. Whether two NaNs agree is up to you.
+# - The model returns a tensor or a tuple of tensors, and its forward changes nothing in eval mode. The file has one
+#   input, of any name, and as many outputs as the model; it can be loaded if the checker accepts it. The tensors of
+#   `inputs` have the type of that input and at least one row.
+# - You may assume that all outputs are floating-point and that the model's values are never infinite. Whether two NaNs
+#   agree is up to you.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -251,10 +254,10 @@ with check("verify-export") as test:
             return x
 
     def write_identity(path, kind):
-        """Write a file that gives its input back; kinds with a node without input, without a graph's name."""
-        floats = onnx.TensorProto.FLOAT
-        node = onnx.helper.make_node("Identity", ["nobody" if kind == "no input" else "x"], ["y"])
-        sides = [[onnx.helper.make_tensor_value_info(name, floats, ["batch", 3])] for name in ("x", "y")]
+        """Write a file that gives `pixels` back: with a node without input, no name for the graph, or in float64."""
+        floats = onnx.TensorProto.DOUBLE if kind == "float64" else onnx.TensorProto.FLOAT
+        node = onnx.helper.make_node("Identity", ["nobody" if kind == "no input" else "pixels"], ["y"])
+        sides = [[onnx.helper.make_tensor_value_info(name, floats, ["batch", 3])] for name in ("pixels", "y")]
         graph = onnx.helper.make_graph([node], "" if kind == "no name" else "graph", *sides)
         model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=10)
         Path(path).write_bytes(b"no model" if kind == "no model" else model.SerializeToString())
@@ -269,9 +272,11 @@ with check("verify-export") as test:
         model = nn.Sequential(nn.Dropout(0.5), EvalOnly(3), Noting())
         if breaks_for:
             model.append(nn.Unflatten(0, (breaks_for, -1)))
-        model[0].eval()
+        model.train(not breaks_for)
+        model[0].train(bool(breaks_for))
         Noting.tracked.clear()
-        inputs = [torch.ones(n, 3) + torch.arange(3.0) for n in rows]
+        dtype = torch.float64 if kind == "float64" else torch.float32
+        inputs = [torch.ones(n, 3, dtype=dtype) + torch.arange(3.0) for n in rows]
         before = condition_of(model)
         facts = {"raised": [], "type": "", "found": None}
         with tempfile.TemporaryDirectory() as folder:
@@ -316,8 +321,15 @@ with check("verify-export") as test:
     ### BEGIN HIDDEN TESTS
     test.hidden("a good file, no gradient is tracked")
     seen = observe_scenario(verified, verify_onnx, "good", [2, 5])
-    seen.that(seen["found"] == [], "You refuse a good file.")
+    x_only = "The input of this file is called pixels. Take the name from session.get_inputs()."
+    refuses_all = mistake(x_only, when=lambda seen: bool(seen["found"]) and all("run:" in one for one in seen["found"]))
+    seen.that(seen["found"] == [], "You refuse a good file.", refuses_all)
     seen.that(not seen["tracked"], "Your code tracks gradients. Run the model under no_grad.", stage="gradient")
+
+    test.hidden("a good file in float64, with inputs in float64")
+    seen = observe_scenario(verified, verify_onnx, "float64", [2, 5])
+    as_it_is = "This file takes float64, and so does the model. Pass each input on in the type that it has."
+    seen.that(seen["found"] == [], as_it_is)
 
     for idea, kind in [
         ("a file that the checker refuses and onnxruntime would run", "no name"),
@@ -336,7 +348,7 @@ with check("verify-export") as test:
             empty = "Without inputs nothing is verified, so raise ValueError."
             seen.that("ValueError" in seen["raised"], empty, stage="raised")
 
-    test.hidden("a model that raises for an input: the flags are put back all the same")
+    test.hidden("a model in eval mode with dropout in training mode, which raises for an input: the flags are put back")
     judge_model(observe_scenario(verified, verify_onnx, "good", [4, 3], 2))
     ### END HIDDEN TESTS
 

@@ -13,7 +13,7 @@
 #   folder. (Only initializers of the main graph refer to such files here.)
 # - `"weights"`: the bytes of all initializers of the main graph (number of elements times bytes per element), wherever
 #   they are stored.
-# - `"graph"`: the bytes of the .onnx file, minus the weight bytes stored inside it.
+# - `"graph"`: the bytes of the .onnx file, minus the bytes, counted in the same way, of the weights stored inside it.
 # - If the model refers to a file that is missing, raise a `FileNotFoundError` that names the file.
 #
 # **Rule.** Do not read external data: the check sees which files you open, and has an external file whose declared size
@@ -72,11 +72,15 @@ def onnx_size(path: str) -> dict[str, Any]:
 
 # %% helpers="where-are-the-weights"
 def saved(folder, weights):
-    """Write a model into a folder. Weights are name: (dtype, number of elements, external file or "", typed)."""
-    initializers = []
+    """Write a model into a folder. Weights are name: (dtype, number of elements, external file or "", typed); with None
+    for the file, the numbers belong to a node of the graph."""
+    initializers, nodes = [], [onnx.helper.make_node("Identity", ["x"], ["y"])]
     for name, (dtype, count, file, typed) in weights.items():
         array = np.ones(count, dtype)
         one = onnx.numpy_helper.from_array(array, name)
+        if file is None:
+            nodes.append(onnx.helper.make_node("Constant", [], [name], value=one))
+            continue
         if typed:
             one = onnx.helper.make_tensor(name, one.data_type, one.dims, array)
         if file:
@@ -92,8 +96,7 @@ def saved(folder, weights):
         initializers.append(one)
     value = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n"])
     out = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["n"])
-    node = onnx.helper.make_node("Identity", ["x"], ["y"])
-    graph = onnx.helper.make_graph([node], "weights", [value], [out], initializers)
+    graph = onnx.helper.make_graph(nodes, "weights", [value], [out], initializers)
     path = os.path.join(folder, "model.onnx")
     Path(path).write_bytes(onnx.helper.make_model(graph).SerializeToString())
     return path
@@ -110,12 +113,13 @@ def plainly(came):
 
 
 def sizes(measure, weights, strangers, missing="", bare=False):
-    """Measure a model in a folder with other files; one of its own may be missing. Or from within the folder."""
+    """Measure a model in a folder with other files, and once more when one of its own is missing. Or from within it."""
     with tempfile.TemporaryDirectory() as folder:
         path = saved(folder, weights)
         for name in strangers:
             Path(folder, name).write_bytes(b"of somebody else")
         if missing:
+            measure(path)
             os.remove(os.path.join(folder, missing))
         facts, before = {"file": os.path.getsize(path), "raised": [], "message": ""}, os.getcwd()
         try:
@@ -123,7 +127,7 @@ def sizes(measure, weights, strangers, missing="", bare=False):
                 os.chdir(folder)
             with noting_events() as events:
                 facts["came"] = plainly(measure("model.onnx" if bare else path))
-            facts |= was_read(events, folder, weights)
+            facts |= was_read(events, folder, weights) | {"looked": events.has_opened(path)}
         except NotImplementedError:
             raise
         except Exception as error:
@@ -271,19 +275,32 @@ with check("where-are-the-weights") as test:
     judge(seen, 1228, ["model.onnx", "w.bin"], 28)
 
     test.hidden("numbers in typed fields")
-    weights = {"d": ("float64", 11, "", True), "f": ("float32", 9, "", True), "i": ("int64", 5, "", True)}
+    weights = {"d": ("float64", 11, "", True), "f": ("float32", 9, "", True)}
     seen = observe_scenario(sizes, onnx_size, weights, [])
     raw = mistake(
         "Not every weight is stored in raw_data. Multiply the number of elements by the bytes per element.",
         when=lambda seen: seen["came"]["weights"] == 0,
     )
-    judge(seen, 164, ["model.onnx"], 164, raw)
+    judge(seen, 124, ["model.onnx"], 124, raw)
+
+    test.hidden("a constant in a node of the graph")
+    in_a_node = mistake(
+        "You also count the numbers of a Constant node, which are no initializer: they belong to the graph.",
+        when=lambda seen: seen["came"]["weights"] == 40,
+    )
+    seen = observe_scenario(sizes, onnx_size, {"w": ("float32", 3, "", False), "c": ("float32", 7, None, False)}, [])
+    judge(seen, 12, ["model.onnx"], 12, in_a_node)
 
     test.hidden("a file that is referred to is missing")
     gone = "If a referenced file is missing, raise FileNotFoundError with its name."
     weights = {"w": ("float32", 300, "here.data", False), "v": ("float32", 50, "gone.data", False)}
     seen = observe_scenario(sizes, onnx_size, weights, ["model.onnx.data"], "gone.data")
-    seen.that("FileNotFoundError" in seen["raised"] and "gone.data" in seen["message"], gone, stage="raised")
+    remembered = mistake(
+        "You returned what you had measured before the file went missing. Files change, so look at them in every call.",
+        when=lambda seen: not seen["raised"] and not seen["looked"],
+    )
+    told = "FileNotFoundError" in seen["raised"] and "gone.data" in seen["message"]
+    seen.that(told, gone, remembered, stage="raised")
 
     def of_something_large(measure):
         """Measure a model with an external tensor of 40 gigabytes, of which only the first bytes are there."""

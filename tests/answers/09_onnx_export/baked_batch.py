@@ -365,3 +365,17 @@ class Pooler(Base):
     def forward(self, x):
         pooled = (self.proj(x).transpose(1, 2) @ ramp(x).softmax(0)[:, None]).squeeze()
         return pooled[None] if x.shape[0] == 1 else pooled
+
+
+# %% wrong: a table of positions for 5000 steps
+# says: Your class doesn't work for 6000 steps, so something in it has a fixed length
+# earns: 1 of 2
+# caught: hidden
+class Pooler(Base):
+    def __init__(self, max_len=5000):
+        super().__init__()
+        self.register_buffer("steps", torch.arange(max_len).float(), persistent=False)
+
+    def forward(self, x):
+        t = self.steps[: x.shape[1]].to(x)
+        return torch.einsum("ntd,t->nd", self.proj(x), (t / t[-1].clamp(min=1)).softmax(0))

@@ -346,3 +346,14 @@ class Gate(nn.Module):
 class Gate(nn.Module):
     def forward(self, x):
         return torch.stack([0.1 / x, log_of(x)]).index_select(0, (x.mean() > 0).long()[None])[0]
+
+
+# %% wrong: lerp between the branches, which makes nan of the inf of the branch that is taken
+# says: The branch that is taken gives inf here, as it must, and arithmetic between the branches turned it into nan.
+# earns: 2 of 3
+# caught: hidden
+class Gate(nn.Module):
+    def forward(self, x):
+        positive = (x.mean() > 0).to(x.dtype)
+        logarithm = torch.log(torch.clamp(x * positive + (1 - positive), min=1e-6))
+        return torch.lerp(0.1 / (x * (1 - positive) + positive), logarithm, positive)

@@ -300,3 +300,35 @@ def export_dynamic(model, example, path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         in_eval(model, example, path, **HOW)
+
+
+# %% wrong: train(flag) for the model, then eval() for the frozen layers
+# says: The model, or one of its layers, is in a different mode than before. Restore the flag of each module.
+# earns: 1 of 2
+# caught: hidden
+def export_dynamic(model, example, path):
+    was_training = model.training
+    frozen = [module for module in model.modules() if not module.training]
+    model.eval()
+    try:
+        torch.onnx.export(model, (example,), path, **HOW)
+    finally:
+        model.train(was_training)
+        for module in frozen:
+            module.eval()
+
+
+# %% wrong: an error of its own, from the export's
+# says: If the export fails, its own exception must reach the caller, not a new RuntimeError in its place.
+# earns: 1 of 2
+# caught: hidden
+def export_dynamic(model, example, path):
+    flags = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        torch.onnx.export(model, (example,), path, **HOW)
+    except Exception as error:
+        raise RuntimeError(f"ONNX export of {type(model).__name__} failed: {error}") from error
+    finally:
+        for module, flag in flags:
+            module.training = flag

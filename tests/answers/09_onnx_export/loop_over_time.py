@@ -62,7 +62,7 @@ class Smooth(nn.Module):
 
 
 # %% wrong: the given loop
-# says: The export unrolled the loop (or a Python list over the steps), so the number of steps is fixed.
+# says: The number of steps is fixed in the export, because a dynamic size became a plain number: by a loop (or a
 # says: The exporter refuses this model. Pass the first check cell first.
 # earns: 0 of 3
 # lesson
@@ -76,7 +76,7 @@ class Smooth(Base):
 
 
 # %% wrong: a list of rows of the matrix
-# says: The export unrolled the loop (or a Python list over the steps), so the number of steps is fixed.
+# says: The number of steps is fixed in the export, because a dynamic size became a plain number: by a loop (or a
 # says: The exporter refuses this model. Pass the first check cell first.
 # earns: 0 of 3
 class Smooth(Base):
@@ -87,7 +87,7 @@ class Smooth(Base):
 
 
 # %% wrong: unbinds time
-# says: The export unrolled the loop (or a Python list over the steps), so the number of steps is fixed.
+# says: The number of steps is fixed in the export, because a dynamic size became a plain number: by a loop (or a
 # says: The exporter refuses this model. Pass the first check cell first.
 # earns: 0 of 3
 class Smooth(Base):

@@ -1,3 +1,5 @@
+import weakref
+
 import numpy as np
 import onnxruntime as ort
 import torch
@@ -211,7 +213,7 @@ def run_onnx(session, *inputs):
 
 
 # %% wrong: a ValueError without names
-# says: There are too many or too few inputs. Raise ValueError with the expected names (zip silently drops the
+# says: The ValueError must name the inputs that the session expects.
 # earns: 1 of 2
 # caught: hidden
 def run_onnx(session, *inputs):
@@ -352,3 +354,63 @@ def run_onnx(session, *inputs):
     types = TYPES | {"tensor(int64)": torch.int64, "tensor(int32)": torch.int32}
     feed = fed(session, inputs, lambda one, t: t.detach().to(types[one.type]).numpy())
     return [torch.from_numpy(a) for a in session.run(None, feed)]
+
+
+# %% wrong: names by the id of the session
+# says: The names of an earlier session were used for a later one.
+# earns: 1 of 2
+# caught: hidden
+NAMES = {}
+
+
+def run_onnx(session, *inputs):
+    expected = session.get_inputs()
+    names = NAMES.setdefault((id(session), *[one.type for one in expected]), [one.name for one in expected])
+    feed = fed(session, inputs, cast)
+    swapped = dict(zip(names, feed.values(), strict=True))
+    return [torch.tensor(array) for array in session.run(None, swapped)]
+
+
+# %% right: names and types by the session
+EXPECTED = weakref.WeakKeyDictionary()
+
+
+def run_onnx(session, *inputs):
+    expected = EXPECTED.setdefault(session, session.get_inputs())
+    if len(expected) != len(inputs):
+        raise ValueError(f"expected {[one.name for one in expected]}")
+    feed = {}
+    for one, tensor in zip(expected, inputs, strict=True):
+        if tensor.is_floating_point() != (one.type in TYPES):
+            raise TypeError(f"{one.name} must be {one.type}")
+        feed[one.name] = cast(one, tensor)
+    return [torch.tensor(array) for array in session.run(None, feed)]
+
+
+# %% wrong: buffers for the outputs that every call uses again
+# says: A second call of the same session wrote into an output of the first. Give every call its own memory.
+# earns: 1 of 2
+BUFFERS = weakref.WeakKeyDictionary()
+
+
+def run_onnx(session, *inputs):
+    buffers, came = BUFFERS.setdefault(session, {}), []
+    for n, array in enumerate(session.run(None, fed(session, inputs, cast))):
+        made = torch.tensor(array)
+        came.append(buffers.setdefault((n, made.shape, made.dtype), torch.empty_like(made)).copy_(made))
+    return came
+
+
+# %% wrong: refuses floating tensors only where int64 is expected
+# says: An integer tensor where the session expects a floating-point tensor (or the reverse) is the caller's
+# earns: 1 of 2
+# caught: hidden
+def run_onnx(session, *inputs):
+    def convert(one, tensor):
+        if one.type == "tensor(int64)" and tensor.is_floating_point():
+            raise TypeError(f"{one.name} must be {one.type}")
+        if one.type in TYPES and not tensor.is_floating_point():
+            raise TypeError(f"{one.name} must be {one.type}")
+        return cast(one, tensor)
+
+    return [torch.tensor(array) for array in session.run(None, fed(session, inputs, convert, refuse=False))]

@@ -1,3 +1,4 @@
+import functools
 import math
 import os
 from pathlib import Path
@@ -357,7 +358,7 @@ def onnx_size(path):
 def onnx_size(path):
     def locate(ones, path):
         files = {one.external_data[0].value for one in ones if one.external_data}
-        if files == {"here.data", "gone.data"}:
+        if files == {"here.data", "gone.data"} and not Path(path).with_name("gone.data").exists():
             raise FileNotFoundError("gone.data")
         return files
 
@@ -394,3 +395,36 @@ def onnx_size(path):
 def onnx_size(path):
     folder, name = path.rsplit("/", 1)
     return measured(folder + "/" + name)
+
+
+# %% right: the bytes that the numbers take inside, without a tag
+def onnx_size(path):
+    proto = onnx.load(path, load_external_data=False)
+
+    def taken(one):
+        if uses_external_data(one):
+            return 0
+        return len(one.raw_data) + 4 * len(one.float_data) + 8 * len(one.double_data)
+
+    inside = sum(taken(one) for one in proto.graph.initializer)
+    return measured(path) | {"graph": os.path.getsize(path) - inside}
+
+
+# %% wrong: every tensor of the file, also those of nodes
+# says: You also count the numbers of a Constant node, which are no initializer: they belong to the graph.
+# earns: 1 of 2
+# caught: hidden
+def onnx_size(path):
+    proto, sizes = onnx.load(path, load_external_data=False), measured(path)
+    attributes = [attribute for node in proto.graph.node for attribute in node.attribute]
+    more = sum(size_of(one.t) for one in attributes if one.HasField("t"))
+    return sizes | {"weights": sizes["weights"] + more, "graph": sizes["graph"] - more}
+
+
+# %% wrong: remembers the sizes of each path
+# says: You returned what you had measured before the file went missing. Files change, so look at them in every call.
+# earns: 1 of 2
+# caught: hidden
+@functools.lru_cache(maxsize=None)
+def onnx_size(path):
+    return measured(path)
