@@ -27,8 +27,8 @@
 # - The model exports with `dynamic_shapes=({0: "batch", 1: "time"},)`, and onnxruntime returns the same numbers for
 #   every N and T, including 1.
 #
-# **Rule.** No Python branch or loop on a shape, because both are decided once, during export. (The check exports, and
-# runs other sizes.)
+# **Rule.** No Python branch or loop on a shape, because both are decided once, during export. Use arithmetic, not
+# `torch.cond`. (The check exports, and runs other sizes.)
 #
 # <details><summary>Hint 1</summary>
 #
