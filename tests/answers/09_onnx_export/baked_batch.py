@@ -379,3 +379,14 @@ class Pooler(Base):
     def forward(self, x):
         t = self.steps[: x.shape[1]].to(x)
         return torch.einsum("ntd,t->nd", self.proj(x), (t / t[-1].clamp(min=1)).softmax(0))
+
+
+# %% wrong: torch.cond in place of arithmetic
+# says: `torch.cond` does not run inside this check. Use arithmetic, such as a divisor that is at least 1.
+# says: Your code raised
+# earns: 0 of 2
+class Pooler(Base):
+    def forward(self, x):
+        t = torch.arange(x.shape[1], device=x.device).to(x.dtype)
+        grown = torch.cond(t[-1] > 0, lambda t: t / t[-1], lambda t: t * 1, (t,))
+        return torch.einsum("ntd,t->nd", self.proj(x), grown.softmax(0))

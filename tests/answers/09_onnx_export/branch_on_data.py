@@ -319,7 +319,7 @@ class Gate(nn.Module):
 
 
 # %% wrong: a mask from the mean, multiplied with what it hides
-# says: or nan of the other branch reached the result, because multiplying it by 0 gives nan.
+# says: arithmetic between the branches turned it into nan. Select, don't multiply.
 # earns: 2 of 3
 # caught: hidden
 # corner: nan
