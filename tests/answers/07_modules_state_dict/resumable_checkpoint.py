@@ -202,7 +202,7 @@ def load_checkpoint(path, model, optimizer, scheduler):
 
 # %% wrong: pickles the model object, loads with weights_only=False
 # says: A bare torch.load(path) refuses the file ('Weights only load failed'): store state_dicts, not objects.
-# earns: 0 of 3
+# earns: 1 of 3
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
     write(parts(model, optimizer, scheduler, epoch) | {"object": model}, path)
 

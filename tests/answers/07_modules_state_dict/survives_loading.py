@@ -284,7 +284,7 @@ def survives(make):
 
 
 # %% wrong: saves the whole model
-# says: Your test fails a right model, which assigns a running mean to its buffer
+# says: Your test lets through a model that keeps a running mean in a plain tensor.
 # says: Your test fails a right model, which keeps its weight in a Parameter and its bias in a buffer:
 # earns: 0 of 2
 def survives(make):
